@@ -167,7 +167,7 @@ async def restore(core: Core) -> None:
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
     since = now - (BUCKETS + 1) * BUCKET_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())
-    core.registry.restore_windows(windows)
+    core.registry.tables.restore_windows(windows, core.registry.usage.successors())
     await restore_shortages(core)
     core.registry.restored_at = now
 

@@ -7,13 +7,14 @@ containers are processed at once, as a heartbeat covers a whole node: most of th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from types import MappingProxyType
 
 import msgspec
 import numpy as np
 
 from collector.analysis.envelopes import DEFAULT_RULE, EnvelopeRule, Statistic, statistics, totals
-from collector.analysis.histograms import Keys, Packed, add_usage, pack, stack, sum_by_key
+from collector.analysis.histograms import Packed, add_usage, pack, stack, sum_by_key
 from collector.common.arrays import Floats
 from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
@@ -25,6 +26,7 @@ BUCKETS = 3
 _WINDOW_SECONDS = BUCKETS * BUCKET_SECONDS
 _MILLISECOND = 0.001
 _MAX_INT64 = 2**63 - 1
+"""Reported numbers may be absurd: a sum of bytes is capped at the largest number of a message."""
 _WEIGHT_UNITS = 1 << 24
 """Weights are multiples of one divided by this."""
 _BATCH_SIZE = 500
@@ -66,7 +68,6 @@ class UsageWeights:
 
     @classmethod
     def of(cls, settings: EnvelopeConfig) -> "UsageWeights":
-        """From the settings."""
         return cls(
             rule=EnvelopeRule(
                 percentile=(settings.cpu, settings.memory, settings.disk, settings.network),
@@ -110,7 +111,6 @@ class UsageRing(msgspec.Struct, eq=False, gc=False):
 
     @property
     def p90(self) -> Quantities:
-        """The 90th percentile of each resource."""
         return to_quantities(self.statistics[:, Statistic.P90])
 
 
@@ -137,7 +137,6 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def own_parts(self) -> tuple[tuple[int, Packed], ...]:
-        """The parts without the inherited ones."""
         return self.parts[: len(self.parts) - self.inherited]
 
 
@@ -185,16 +184,6 @@ def _update_batch(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     # With one bucket each, keys are unique already.
     if len(parts) > len(rings):
         keys, weighted = sum_by_key(keys, weighted)
-    _set_statistics(rings, keys, weighted, numbers, weights)
-
-
-def _drop_before(oldest: int, buckets: Mapping[int, Packed]) -> dict[int, Packed]:
-    return {bucket: packed for bucket, packed in buckets.items() if bucket >= oldest}
-
-
-def _set_statistics(
-    rings: Sequence[UsageRing], keys: Keys, weighted: Floats, numbers: Floats, weights: UsageWeights
-) -> None:
     found = statistics(keys, weighted, len(rings), weights.rule)
     for row, number in enumerate(numbers.astype(np.int64).tolist()):
         # A copy: otherwise every ring would keep the whole array in memory.
@@ -202,12 +191,11 @@ def _set_statistics(
         rings[row].samples = number
 
 
+def _drop_before(oldest: int, buckets: Mapping[int, Packed]) -> dict[int, Packed]:
+    return {bucket: packed for bucket, packed in buckets.items() if bucket >= oldest}
+
+
 def to_quantities(values: Sequence[float] | Floats) -> Quantities:
-    """Convert one number per resource to quantities; NaN is unknown."""
-    cpu, memory, disk, network = (None if value != value else float(value) for value in values)  # noqa: PLR0124 - NaN
-    return Quantities(
-        cpu_cores=cpu,
-        memory_bytes=None if memory is None else min(round(memory), _MAX_INT64),
-        disk_bytes_per_second=disk,
-        network_bytes_per_second=network,
-    )
+    """Convert one number per resource to quantities; what is not finite is unknown."""
+    cpu, memory, disk, network = (float(value) if isfinite(value) else None for value in values)
+    return Quantities(cpu, None if memory is None else min(round(memory), _MAX_INT64), disk, network)

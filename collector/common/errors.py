@@ -54,7 +54,6 @@ class ApiError(Exception):
         self._headers = headers
 
     def response(self) -> web.Response:
-        """Return the HTTP response."""
         return web.Response(
             status=self.problem.status,
             body=encode(self.problem),

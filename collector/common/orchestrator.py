@@ -112,9 +112,7 @@ class OrchestratorState:
     """Tasks that should run, and have no container yet."""
 
     def node(self, name: str) -> NodeView | None:
-        """Return the node of a name; None if there is none."""
         return next((each for each in self.nodes if each.name == name), None)
 
     def service(self, name: str | None) -> ServiceView | None:
-        """Return the service of a name; None if there is none."""
         return next((each for each in self.services if each.name == name), None)

@@ -58,5 +58,4 @@ class Outages:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All problems."""
         return tuple(problem for problem in self._problems.values() if problem)

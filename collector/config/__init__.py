@@ -274,7 +274,6 @@ class _CoreConfig(Settings, frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check references."""
         if self.history.store == "prometheus" and not self.store.url:
             raise UserError(
                 'store.url: empty, but history.store is "prometheus": set it to the address of the store,'

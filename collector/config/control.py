@@ -180,7 +180,6 @@ class ControlConfig(Section, frozen=True):
         self.schedule()
 
     def schedule(self) -> Schedule:
-        """Return the schedule of allowed actions."""
         return Schedule.of(self.allowed_times, self.time_zone)
 
     def concurrent_moves(self, containers: int) -> int:
@@ -288,5 +287,4 @@ class DriverConfig(Section, frozen=True):
 
     @property
     def manager_addresses(self) -> tuple[str, ...]:
-        """`managers` as a list."""
         return tuple(address for each in self.managers.split(",") if (address := each.strip()))

@@ -26,7 +26,6 @@ class Window:
     end_minutes: int
 
     def holds(self, moment: datetime) -> bool:
-        """Whether it contains a moment."""
         minutes, today = moment.hour * 60 + moment.minute, moment.weekday()
         if self.begin_minutes < self.end_minutes:
             return today in self.days and self.begin_minutes <= minutes < self.end_minutes

@@ -109,7 +109,6 @@ class AccessConfig(Section, frozen=True):
 
     @property
     def scheduler_names(self) -> frozenset[str]:
-        """`schedulers` as a set."""
         return frozenset(name for each in self.schedulers.split(",") if (name := each.strip()))
 
 

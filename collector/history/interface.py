@@ -126,7 +126,6 @@ class UsageKey:
 
     @classmethod
     def of(cls, report: Report, received_at: float) -> Self:
-        """The key of the usage in a report."""
         return cls(report.node, report.boot, report.sequence, report_bucket(report.at, received_at))
 
 

@@ -5,17 +5,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from collector.common.arrays import Floats
+from collector.analysis.usage import to_quantities
 from collector.history.interface import Point, SubjectKind
 from collector.history.rollups import STEPS
 from collector.history.timeline import PRESSURE, WATTS, BucketSums, add_known
 from wire.messages import Pressure
-from wire.resources import Quantities
 
 MAX_POINTS = 2000
 RAW = 0
 """The resolution of samples, among the steps of rollups."""
-_LARGEST = 2**63 - 1
 
 
 def resolution_for(step_seconds: float, start: float, oldest_at: Mapping[int, float]) -> int:
@@ -49,36 +47,21 @@ def points_of(sums: BucketSums, kind: SubjectKind, start: float, step_seconds: f
         means = np.where(seconds > 0, add_known(sums.totals[order], starts).T / seconds, np.nan).T
     maxima = add_known(sums.maxima[order], starts)
     return tuple(
-        point_of(bucket * step_seconds, mean, highest, kind)
-        for bucket, mean, highest in zip(buckets.tolist(), _known(means), _known(maxima), strict=True)
+        Point(
+            at=bucket * step_seconds,
+            mean=to_quantities(mean[:WATTS]),
+            max=to_quantities(highest[:WATTS]),
+            mean_watts=None if math.isnan(mean[WATTS]) else mean[WATTS],
+            max_watts=None if math.isnan(highest[WATTS]) else highest[WATTS],
+            mean_pressure=_pressure(mean, kind),
+            max_pressure=_pressure(highest, kind),
+        )
+        for bucket, mean, highest in zip(buckets.tolist(), means.tolist(), maxima.tolist(), strict=True)
         if start < (bucket + 1) * step_seconds
     )
 
 
-def _known(rows: Floats) -> list[list[float | None]]:
-    return [[None if math.isnan(each) else each for each in row] for row in rows.tolist()]
-
-
-def point_of(
-    at: float, means: Sequence[float | None], maxima: Sequence[float | None], kind: SubjectKind
-) -> Point:
-    """A point with these values."""
-    return Point(
-        at=at,
-        mean=_quantities(means),
-        max=_quantities(maxima),
-        mean_watts=means[WATTS],
-        max_watts=maxima[WATTS],
-        # Shares of time do not add up.
-        mean_pressure=Pressure() if kind is SubjectKind.SERVICE else _pressure(means),
-        max_pressure=Pressure() if kind is SubjectKind.SERVICE else _pressure(maxima),
-    )
-
-
-def _pressure(values: Sequence[float | None]) -> Pressure:
-    return Pressure(*(None if each is None else min(1.0, each) for each in values[PRESSURE]))
-
-
-def _quantities(values: Sequence[float | None]) -> Quantities:
-    cpu, memory, disk, network = values[:WATTS]
-    return Quantities(cpu, None if memory is None else min(round(memory), _LARGEST), disk, network)
+def _pressure(values: Sequence[float], kind: SubjectKind) -> Pressure:
+    if kind is SubjectKind.SERVICE:
+        return Pressure()  # shares of time do not add up
+    return Pressure(*(None if math.isnan(each) else min(1.0, each) for each in values[PRESSURE]))

@@ -1,6 +1,6 @@
 """One node of the registry, and the entries that readers get."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from collector.analysis.usage import UsageRing
@@ -118,11 +118,3 @@ class ServiceEnergy:
         if len(self._joules) > len(watts) + _MAX_ENDED:
             self._joules = {service: self._joules.get(service, 0.0) for service in watts}
         return [ServicePower(name, each, self._joules.get(name, 0.0)) for name, each in watts.items()]
-
-
-def sum_watts(reported: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """The power of each service, from that of its containers."""
-    found: dict[str, float] = {}
-    for service, watts in reported:
-        found[service] = found.get(service, 0.0) + watts
-    return found

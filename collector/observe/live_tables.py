@@ -8,6 +8,7 @@ from threading import Lock
 
 import numpy as np
 
+from collector.analysis.usage import to_quantities
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.extensions import extend
 from collector.common.orchestrator import NodeView
@@ -20,8 +21,8 @@ from collector.observe.node_columns import NodeTable
 from collector.observe.parts import LivePart
 from collector.observe.snapshots import SnapshotBuilder
 from collector.observe.table import places
-from collector.observe.task_columns import TaskTable, quantities
-from collector.observe.task_lists import TaskList, list_tasks
+from collector.observe.task_columns import TaskTable
+from collector.observe.task_lists import TaskList
 from collector.observe.updates import (
     GENERATION_LABELS,
     REGION_LABELS,
@@ -84,7 +85,6 @@ class LiveTables:
             self._nodes.put_alerts(node, alerts)
 
     def remove(self, node: str) -> None:
-        """Remove a node and its containers."""
         with self._lock:
             self._tasks.drop_node(node)
             row = self._nodes.drop(node)
@@ -224,7 +224,6 @@ class LiveTables:
     # --- Readers ------------------------------------------------------------------------------
 
     def record(self, node: str, now: float) -> NodePlacement:
-        """The record of an existing node."""
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             row = self._nodes.row(node)
             assert row is not None
@@ -234,7 +233,7 @@ class LiveTables:
             return NodePlacement(
                 region=REGION_LABELS[region_of(highest_ratio(used, capacity))[0]],
                 task_class=self._tasks.strictest_class(node),
-                allocated=quantities(allocated),
+                allocated=to_quantities(allocated),
                 overbooking_ratio=float(highest_ratio(allocated[np.newaxis], capacity)[0]),
                 generation=GENERATION_LABELS[columns.generation[row]],
                 accepts=bool(columns.accepts[row]),
@@ -269,7 +268,11 @@ class LiveTables:
     ) -> dict[str, list[str]]:
         """Ids by node of the containers of these services, with this name, in this group; None is any."""
         with self._lock:
-            return self._tasks.find(services, name, group)
+            tasks = self._tasks.reported(self._tasks.find_rows(services, name, group))
+        found: dict[str, list[str]] = {}
+        for task in tasks:
+            found.setdefault(task.node, []).append(task.state.id)
+        return found
 
     def list_tasks(
         self,
@@ -292,13 +295,14 @@ class LiveTables:
                 rows = rows[of_node == (NOWHERE if row is None else row)]
             else:
                 rows = rows[np.argsort(places(nodes.order(), nodes.size)[of_node], kind="stable")]
-            return list_tasks(self._tasks, rows)
+            columns = self._tasks.table.columns
+            return TaskList(self._tasks.reported(rows), columns.used[rows], columns.watts[rows])
 
     def reservation(self, node: str, container: str) -> Quantities:
         """What is reserved for a container; empty if it does not run."""
         with self._lock:
             row = self._tasks.row(node, container)
-            return Quantities() if row is None else quantities(self._tasks.table.columns.allocated[row])
+            return Quantities() if row is None else to_quantities(self._tasks.table.columns.allocated[row])
 
     def running(self, containers: Iterable[str]) -> set[str]:
         """The ids among these that a node reports."""
@@ -306,12 +310,10 @@ class LiveTables:
             return {each for each in containers if self._tasks.is_running(each)}
 
     def node_names(self) -> tuple[str, ...]:
-        """The names of all nodes."""
         with self._lock:
             return self._nodes.table.names(self._nodes.table.order())
 
     def labels(self, node: str) -> Mapping[str, str]:
-        """The labels of an existing node."""
         with self._lock:
             return self._nodes.labels(node)
 

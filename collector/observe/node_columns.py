@@ -15,7 +15,6 @@ from collector.config import CollectorConfig
 from collector.observe.agent_run import NodeChanges
 from collector.observe.entries import TrackedNode
 from collector.observe.table import Table, column, resources
-from collector.observe.task_columns import amounts
 from collector.observe.traits import NodeTraits, node_traits
 from collector.observe.windows import UsageWindows
 from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
@@ -54,7 +53,7 @@ def _ratios(state: NodeState | None) -> list[float]:
         nan
         if used is None or whole is None or not (0 <= used < inf and 0 < whole < inf)
         else float(used) / float(whole)
-        for used, whole in zip(amounts(state.used), amounts(state.capacity), strict=True)
+        for used, whole in zip(state.used.values, state.capacity.values, strict=True)
     ]
 
 
@@ -109,12 +108,10 @@ class NodeTable:
         """Incremented when a label changes."""
 
     def row(self, node: str) -> int | None:
-        """The row of a node."""
         entry = self._nodes.get(node)
         return None if entry is None else entry.row
 
     def labels(self, node: str) -> Mapping[str, str]:
-        """The labels of an existing node."""
         return self._nodes[node].traits.labels
 
     def apply(self, name: str, tracked: TrackedNode, changes: NodeChanges, failures: int) -> int:
@@ -129,8 +126,8 @@ class NodeTable:
             columns.reported_watts[row] = np.nan
             self._put_curve(entry, None)
         if state is not None:
-            columns.used[row] = amounts(state.used)
-            columns.capacity[row] = amounts(state.capacity)
+            columns.used[row] = state.used.values
+            columns.capacity[row] = state.capacity.values
             columns.busy[row] = busy_ratios(state)
             columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
         if state is not None or is_new_run:
@@ -146,7 +143,6 @@ class NodeTable:
         return row
 
     def put_alerts(self, node: str, alerts: Mapping[Resource, Alert]) -> None:
-        """Replace the open alerts of an existing node."""
         row, columns = self._nodes[node].row, self.table.columns
         found = [alerts.get(resource) for resource in RESOURCES]
         columns.bottleneck[row] = [each is not None for each in found]
@@ -160,7 +156,6 @@ class NodeTable:
         return np.where(liveness == Liveness.DOWN, columns.last_report_at, now)
 
     def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
-        """Note that nodes without anything to report are up."""
         rows = [entry.row for node in nodes if (entry := self._nodes.get(node)) is not None]
         column = self.table.columns.last_report_at
         column[rows] = np.maximum(column[rows], at)

@@ -16,6 +16,7 @@ one. A machine without containers counts as new, and its old name is removed aft
 Every change goes to the live tables at once, for the policies.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
@@ -24,7 +25,7 @@ from collector.analysis.usage import UsageWeights
 from collector.common.liveness import Liveness, liveness_of
 from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig
-from collector.history.interface import StoredUsage, UsageKey, UsageTotal, WindowEnd, is_pulled
+from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
 from collector.observe.agent_run import NO_CHANGES, AgentRun, NodeChanges
 from collector.observe.entries import (
     AlertEntry,
@@ -32,7 +33,6 @@ from collector.observe.entries import (
     ServiceEnergy,
     ServicePower,
     TrackedNode,
-    sum_watts,
 )
 from collector.observe.limits.admission import Admission
 from collector.observe.limits.node_account import Limit
@@ -73,17 +73,6 @@ class Registry:
 
         The usage in its heartbeat is left to `usage.add`, as it may be much.
         """
-        is_ahead = self._apply(report, received_at)
-        self.usage.continue_started()
-        return is_ahead
-
-    def apply_all(self, reports: Iterable[Report], received_at: float) -> None:
-        """Apply the reports of many nodes, as `apply` does."""
-        for report in reports:
-            self._apply(report, received_at)
-        self.usage.continue_started()
-
-    def _apply(self, report: Report, received_at: float) -> bool:
         entry = self._entries.get(report.node) or self._add(report, received_at)
         entry.last_report_at = max(entry.last_report_at, received_at)
         for alert in report.alerts:
@@ -215,10 +204,6 @@ class Registry:
             self.tables.put_alerts(node, entry.open_alerts())
         self.usage.restore(totals, heartbeats)
 
-    def restore_windows(self, usage: StoredUsage) -> None:
-        """Fill in the windows of existing nodes and containers from the history."""
-        self.tables.restore_windows(usage, self.usage.successors())
-
     def names(self) -> list[str]:
         """All nodes, in no particular order."""
         return list(self._entries)
@@ -284,17 +269,14 @@ class Registry:
 
     def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
         """Power of the services on these nodes, except nodes that are down."""
-        reported = (
-            (each.value.service, each.value.power.watts)
-            for entry in self._listed(nodes)
-            if self._liveness(entry, now) is not Liveness.DOWN
-            for each in entry.run.containers.values()
-            if each.value.service and each.value.power is not None
-        )
-        return sum_watts(reported)
-
-    def _listed(self, nodes: Iterable[str]) -> Iterator[TrackedNode]:
-        return (self._entries[each] for each in nodes if each in self._entries)
+        found: defaultdict[str, float] = defaultdict(float)
+        for node in nodes:
+            entry = self._entries.get(node)
+            if entry is not None and self._liveness(entry, now) is not Liveness.DOWN:
+                for each in entry.run.containers.values():
+                    if each.value.service and each.value.power is not None:
+                        found[each.value.service] += each.value.power.watts
+        return found
 
     def _remove(self, name: str) -> None:
         del self._entries[name]
@@ -328,14 +310,16 @@ class Registry:
 
     def alerts(self, now: float, *, state: AlertState | None = None) -> list[AlertEntry]:
         """Alerts in one state, or all, in no particular order."""
-        found = [
-            AlertEntry(
-                reported, AlertState.OPEN if is_open else AlertState.CLOSED, self._liveness(entry, now)
-            )
-            for entry in self._entries.values()
-            for reported, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until)
+        return [
+            AlertEntry(reported, of_alert, self._liveness(entry, now))
+            for entry, reported, of_alert in self._alerts()
+            if state in (None, of_alert)
         ]
-        return [alert for alert in found if state in (None, alert.state)]
+
+    def _alerts(self) -> Iterator[tuple[TrackedNode, ReportedAlert, AlertState]]:
+        for entry in self._entries.values():
+            for reported, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until):
+                yield entry, reported, AlertState.OPEN if is_open else AlertState.CLOSED
 
     def window_ends(self, now: float, *, node: str | None = None) -> list[WindowEnd]:
         """The run and the time of the last report of each node that is not down; all nodes, or one."""
@@ -360,12 +344,8 @@ class Registry:
 
     def alert_count(self) -> dict[AlertState, int]:
         """How many alerts are listed in each state."""
-        are_open = [
-            is_open
-            for entry in self._entries.values()
-            for _, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until)
-        ]
-        return {AlertState.OPEN: are_open.count(True), AlertState.CLOSED: are_open.count(False)}
+        found = [state for _, _, state in self._alerts()]
+        return {state: found.count(state) for state in AlertState}
 
     def _select(self, node: str | None) -> Iterator[tuple[str, TrackedNode]]:
         if node is None:

@@ -55,7 +55,6 @@ class _Copy(NamedTuple):
     services: Services
     service_places: Rows
     """The row in the snapshot of each live row of services."""
-    constraints: Mapping[str, tuple[Constraint, ...]]
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
 
@@ -112,7 +111,6 @@ class SnapshotBuilder:
             node_places=places(node_order, nodes.table.size),
             services=services,
             service_places=service_places,
-            constraints=self.constraints,
             claims=self._reused("claims", tasks.claims.version, tasks.claims.copy),
         )
 
@@ -129,7 +127,7 @@ class SnapshotBuilder:
             tasks=tasks,
             services=copy.services,
             domain_names=copy.names.domains,
-            constraints={rows[name]: each for name, each in copy.constraints.items() if name in rows},
+            constraints={rows[name]: each for name, each in self.constraints.items() if name in rows},
             claims=Claims(
                 copy.claims,
                 copy.tasks.is_orchestrated if self._spans_nodes else copy.tasks.came_from != NOWHERE,

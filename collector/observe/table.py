@@ -53,7 +53,6 @@ class Table(Generic[Columns]):
         return row
 
     def rename(self, row: int, name: str) -> None:
-        """Give a row another name."""
         self._names[row] = name
         self._touched.add(row)
         self.version += 1
@@ -82,7 +81,6 @@ class Table(Generic[Columns]):
         return self._order
 
     def names(self, rows: Rows) -> tuple[str, ...]:
-        """The names of rows in use."""
         return tuple(self._names[rows].tolist())
 
     def _grow(self, size: int) -> None:

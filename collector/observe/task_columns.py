@@ -19,50 +19,26 @@ from collector.observe.updates import Allocation, Succession
 from collector.observe.windows import BUCKETS, KeptRow, UsageWindows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
-from wire.resources import Quantities
+from wire.resources import RESOURCES
 
-Amounts = tuple[float | None, int | None, float | None, float | None]
-"""A row as reported: numpy turns None into NaN."""
-_MOST_BYTES = 2**63 - 1
-"""Reported limits may be absurd: a sum is capped at the largest number of a message."""
 _POD_RUNTIMES = ("containerd", "cri-o")
 _POD_LABEL = "io.kubernetes.pod.name"
 _KEPT_ENDED = 4096
 """Containers that ended and whose windows are kept, for those that replace them: five megabytes."""
 
 
-def amounts(quantities: Quantities) -> Amounts:
-    """Quantities in the order of `RESOURCES`."""
-    return (
-        quantities.cpu_cores,
-        quantities.memory_bytes,
-        quantities.disk_bytes_per_second,
-        quantities.network_bytes_per_second,
-    )
-
-
-def promised_limits(state: ContainerState, capacity: Sequence[float]) -> Amounts:
+def promised_limits(state: ContainerState, capacity: Sequence[float]) -> list[float | None]:
     """The limits that stand for a reservation: those below the capacity of the node; None for the others.
 
     Agents report the capacity of the node as the limit of a container without limits. In Kubernetes, limits
     are no reservations: those are the requests of pods, which nodes do not report.
     """
     if state.runtime in _POD_RUNTIMES or _POD_LABEL in state.labels:
-        return None, None, None, None
-    cpu, memory, disk, network = amounts(state.limit)
-    cores, memory_bytes, disk_rate, network_rate = capacity
-    return (
-        None if cpu is None or cpu >= cores else cpu,
-        None if memory is None or memory >= memory_bytes else memory,
-        None if disk is None or disk >= disk_rate else disk,
-        None if network is None or network >= network_rate else network,
-    )
-
-
-def quantities(row: Floats) -> Quantities:
-    """A row as quantities."""
-    cpu, memory, disk, network = (value if math.isfinite(value) else None for value in row.tolist())
-    return Quantities(cpu, None if memory is None else min(round(memory), _MOST_BYTES), disk, network)
+        return [None] * len(RESOURCES)
+    return [
+        None if limit is None or limit >= whole else limit
+        for limit, whole in zip(state.limit.values, capacity, strict=True)
+    ]
 
 
 @dataclass(slots=True)
@@ -197,11 +173,9 @@ class TaskTable:
         return self._services.table
 
     def row(self, node: str, container: str) -> int | None:
-        """The row of a container."""
         return self._rows.get(node, {}).get(container)
 
     def is_running(self, container: str) -> bool:
-        """Whether a node reports a container of this id."""
         return container in self._unique or container in self._shared
 
     def last_row(self, node: str, container: str, successors: Mapping[str, str]) -> int | None:
@@ -212,22 +186,12 @@ class TaskTable:
         return row
 
     def inherit(self, succession: Succession) -> None:
-        """Let a running container continue the windows of its predecessor."""
         row = self.row(succession.node, succession.container)
         assert row is not None
         before = self.row(succession.from_node, succession.predecessor)
         kept = self._ended.get(succession.predecessor) if before is None else self.windows.keep(before)
         if kept is not None:
             self.windows.inherit(row, kept)
-
-    def find(
-        self, services: Collection[str] | None, name: str | None, group: int | None
-    ) -> dict[str, list[str]]:
-        """Ids by node of the containers that match all of these; None is any."""
-        found: dict[str, list[str]] = {}
-        for task in self.reported(self.find_rows(services, name, group)):
-            found.setdefault(task.node, []).append(task.state.id)
-        return found
 
     def find_rows(self, services: Collection[str] | None, name: str | None, group: int | None) -> Rows:
         """The rows that match all of these; None is any."""
@@ -242,7 +206,6 @@ class TaskTable:
         return np.flatnonzero(matching)
 
     def reported(self, rows: Rows) -> list[ReportedTask]:
-        """The tasks of rows in use."""
         return list(map(self._reported.__getitem__, rows.tolist()))
 
     def put(
@@ -270,7 +233,7 @@ class TaskTable:
                 task.state = state
             else:
                 self._describe(row, node, state, whole)
-        used = np.array([amounts(state.used) for state in containers], dtype=float)
+        used = np.array([state.used.values for state in containers], dtype=float)
         self.table.columns.used[rows] = used
         self.table.columns.watts[rows] = [
             np.nan if state.power is None else state.power.watts for state in containers
@@ -294,7 +257,6 @@ class TaskTable:
                 self._remove(row, container, at)
 
     def drop_node(self, node: str) -> None:
-        """Remove all containers of a node."""
         self.drop(node, list(self._rows.get(node, ())))
         self._rows.pop(node, None)
         self._capacity.pop(node, None)
@@ -333,7 +295,6 @@ class TaskTable:
         return task_traits({**state.labels, **service_labels}, self._default_class)
 
     def unconfirmed(self, node: str) -> set[str]:
-        """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
         columns, rows = self.table.columns, self._rows.get(node, {})
         of_node = np.fromiter(rows.values(), np.intp, len(rows))
         claimed = ~columns.is_orchestrated[of_node]
@@ -344,7 +305,6 @@ class TaskTable:
         return {name for name, is_claimed in zip(rows, claimed.tolist(), strict=True) if is_claimed}
 
     def nodes_sharing_containers(self, node: str) -> Counter[str]:
-        """The other nodes that report containers of this one, and how many they share."""
         shared = self._rows.get(node, {}).keys() & self._shared.keys() if self._shared else ()
         nodes = (self._reported[row].node for container in shared for row in self._shared[container])
         return Counter(other for other in nodes if other != node)

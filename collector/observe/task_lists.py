@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from collector.common.arrays import Floats, Rows
-from collector.observe.task_columns import ReportedTask, TaskTable
+from collector.common.arrays import Floats
+from collector.observe.task_columns import ReportedTask
 from wire.resources import RESOURCES, Resource
 
 TaskOrder = Literal["name", "node", "service", "cpu", "memory", "disk", "network", "watts"]
@@ -26,7 +26,6 @@ class TaskList:
     watts: Floats
 
     def labelled(self, is_labelled: Callable[[Mapping[str, str]], bool]) -> "TaskList":
-        """The tasks whose labels match."""
         return self._where([is_labelled(each.state.labels) for each in self.tasks])
 
     def containing(self, text: str) -> "TaskList":
@@ -62,12 +61,6 @@ class TaskList:
         return TaskList(
             [self.tasks[place] for place in places.tolist()], self.used[places], self.watts[places]
         )
-
-
-def list_tasks(table: TaskTable, rows: Rows) -> TaskList:
-    """A copy of these rows, in this order."""
-    columns = table.table.columns
-    return TaskList(table.reported(rows), columns.used[rows], columns.watts[rows])
 
 
 def _ranks(texts: Sequence[str | None]) -> Floats:

@@ -88,7 +88,6 @@ class BucketRing:
             self._writable(place, row)[row] = values[place]
 
     def clear(self, row: int) -> None:
-        """Clear a row: its buckets are unknown."""
         self.put_row(row, _UNKNOWN_ROW)
 
     def share(self, rows: Rows) -> TaskWindows:
@@ -330,7 +329,6 @@ class UsageWindows:
     # --- Reading ------------------------------------------------------------------------------------
 
     def windows(self, rows: Rows) -> TaskWindows:
-        """The closed buckets of these rows, as they are now."""
         self._flush()
         return self._ring.share(rows)
 

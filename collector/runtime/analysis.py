@@ -8,17 +8,16 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import TypeVar
 
 import msgspec
 
-from collector.analysis.analysis import Analysis, pack_profile, restore_analysis
+from collector.analysis.analysis import Analysis, analyse, pack_profile, restore_analysis
 from collector.analysis.bottlenecks import (
     Bottleneck,
     BottleneckKind,
@@ -26,13 +25,14 @@ from collector.analysis.bottlenecks import (
     Finding,
     findings,
 )
-from collector.analysis.services import ServiceProfile, service_table
-from collector.analysis.usage import ObservedContainer
+from collector.analysis.services import RunningServices, ServiceProfile, service_table
+from collector.analysis.usage import ObservedContainer, UsageWeights
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
+from collector.config import CollectorConfig
 from collector.history.interface import HistoryUnavailable
-from collector.runtime.analysis_pass import AnalysisPass
+from collector.observe.registry import Registry
 from collector.runtime.parts import Core
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,47 @@ _DUPLICATE_SECONDS = 300.0
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
+
+
+class AnalysisPass:
+    """Analyses the nodes that changed since the last pass, and from time to time all of them; also in replay.
+
+    `due` belongs to the thread of the registry; `run` may run in another one.
+    """
+
+    def __init__(self, registry: Registry, config: CollectorConfig) -> None:
+        self._registry, self._settings = registry, config.analysis
+        self._weights = UsageWeights.of(config.envelopes)
+        self._running: RunningServices | None = None
+        self._full_pass_at = -inf
+
+    def due(self, now: float) -> tuple[bool, Collection[str]]:
+        """Return whether a full pass is due, which corrects missed changes, and the nodes to analyse."""
+        changed = self._registry.usage.take_changed_nodes()
+        if self._running is None or not 0 <= now - self._full_pass_at < self._settings.full_pass_seconds:
+            self._full_pass_at = now
+            return True, self._registry.names()
+        return False, changed
+
+    def run(
+        self, observed: Mapping[str, Sequence[ObservedContainer]], before: Analysis, now: float, *, full: bool
+    ) -> Analysis:
+        """Analyse, and write services and groups into the live tables."""
+        # A pass that fails could leave half of its changes, so its state is kept only once it is done.
+        running, self._running = self._running, None
+        if running is None or full:
+            running = RunningServices(self._weights)
+        tables = self._registry.tables
+        snapshot = tables.snapshot(now)
+        for node, containers in observed.items():
+            running.put(node, containers)
+        found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
+        # Profiles that did not change are the same objects.
+        if found.services != before.services:
+            tables.put_services(service_table(found.services))
+        tables.put_groups(found.changed_groups)
+        self._running = running
+        return found
 
 
 class AnalysisJob:
@@ -95,7 +136,8 @@ class AnalysisJob:
         refused = tuple(self._refused(now))
         await self._count_energy(now)
         added = [each for module in extensions("findings") for each in await module.findings(self._core)]
-        found = (*await self._in_thread(self._find, now), *refused, *added)
+        of_nodes = await self._in_thread(lambda: findings(self._core.registry.tables.snapshot(now)))
+        found = (*of_nodes, *refused, *added)
         kept = {each.id for each in self._tracker.list()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.list()
@@ -107,8 +149,8 @@ class AnalysisJob:
         await self._store(_BOTTLENECKS, entries)
         return changed
 
-    async def _in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _collect(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
         observed: dict[str, list[ObservedContainer]] = {}
@@ -128,9 +170,6 @@ class AnalysisJob:
                 watts[service] += more
             await asyncio.sleep(0)
         registry.count_energy(watts, self._core.clock())
-
-    def _find(self, now: float) -> tuple[Finding, ...]:
-        return findings(self._core.registry.tables.snapshot(now))
 
     def _refused(self, now: float) -> Iterator[Finding]:
         """Return findings about nodes that exceeded a limit, or whose name two agents use."""
@@ -158,8 +197,8 @@ class AnalysisJob:
             for name, each in services.items()
             if each.profiled and each.containers and now - before.get(name, -inf) >= _STORE_SECONDS
         }
-        entries = await self._in_thread(_packed_profiles, due) | dict.fromkeys(forgotten)
-        if await self._store(_SERVICES, entries):
+        packed = await self._in_thread(lambda: {name: pack_profile(each) for name, each in due.items()})
+        if await self._store(_SERVICES, packed | dict.fromkeys(forgotten)):
             self._stored_at = {name: at for name, at in before.items() if name in services}
             self._stored_at |= dict.fromkeys(due, now)
 
@@ -180,10 +219,6 @@ def _decode_bottlenecks(stored: Iterable[bytes]) -> Iterator[Bottleneck]:
             yield _bottlenecks.decode(each)
         except (msgspec.DecodeError, ValueError) as error:
             log.warning("a stored bottleneck is invalid, and is ignored: %s", error)
-
-
-def _packed_profiles(services: Mapping[str, ServiceProfile]) -> dict[str, bytes | None]:
-    return {name: pack_profile(each) for name, each in services.items()}
 
 
 @asynccontextmanager

@@ -17,7 +17,6 @@ class ReportKey(NamedTuple):
 
     @classmethod
     def of(cls, report: Report) -> "ReportKey":
-        """The key of this report."""
         return cls(report.node, report.boot, report.sequence)
 
 
@@ -48,7 +47,6 @@ class AppliedReports:
             self._forget(min(self._receiving, default=received_at))
 
     def add(self, report: Report, received_at: float) -> None:
-        """Record that a report is applied."""
         self._applied.append((received_at, ReportKey.of(report)))
 
     def progress(self, now: float) -> Progress:

@@ -115,7 +115,6 @@ class EventStream:
         return f"{self._run}-{self._number}"
 
     def publish(self, topic: Topic, body: bytes) -> None:
-        """Send a message to all subscribers."""
         self._number += 1
         message = Message(self.last_id, topic, body)
         self._recent.append(message)
@@ -137,7 +136,6 @@ class EventStream:
             self._subscribers.discard(subscriber)
 
     def end(self, reason: str) -> None:
-        """End all subscriptions."""
         self._end_reason = reason
         for subscriber in self._subscribers:
             subscriber.end(reason)
@@ -178,7 +176,6 @@ class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def of(node: str, event: Event) -> "NodeEvent":
-        """An event that a node reported."""
         return NodeEvent(node=node, **msgspec.structs.asdict(event))
 
 

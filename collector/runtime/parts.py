@@ -82,7 +82,8 @@ class SnapshotCache:
         while not self._is_younger(now, fresh_seconds):
             building, is_new = self._building, False
             if building is None or building.done():
-                building, is_new = asyncio.create_task(self._build(tables, now)), True
+                building = asyncio.create_task(asyncio.to_thread(self._build, tables, now))
+                is_new = True
                 self._building = building
             is_usable = self._is_younger(now, oldest_seconds)
             await asyncio.wait({building}, timeout=_WAIT_SECONDS if is_usable else None)
@@ -97,14 +98,11 @@ class SnapshotCache:
     def _is_younger(self, now: float, seconds: float) -> bool:
         return self._last is not None and 0 <= now - self._last.at < seconds
 
-    async def _build(self, tables: LiveTables, now: float) -> None:
-        self._last = await asyncio.to_thread(self._build_in_thread, tables, now)
-
-    def _build_in_thread(self, tables: LiveTables, now: float) -> Snapshot:
+    def _build(self, tables: LiveTables, now: float) -> None:
         snapshot = tables.snapshot(now)
         if self.warm_up is not None:
             self.warm_up(snapshot)
-        return snapshot
+        self._last = snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from collector.features.network.mesh.delays import Delays
 from collector.history.interface import UsageKey
 from collector.observe.registry import Registry
 from collector.observe.updates import Allocation
-from collector.runtime.analysis_pass import AnalysisPass
+from collector.runtime.analysis import AnalysisPass
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report
 
@@ -55,8 +55,8 @@ class SimulatedCollector:
         if reports:
             self._snapshot = None
         heartbeats = []
-        self.registry.apply_all(reports, now)
         for report in reports:
+            self.registry.apply(report, now)
             if report.heartbeat is not None and report.heartbeat.usage:
                 key = UsageKey.of(report, now)
                 heartbeats.append((key, report.heartbeat.usage))

@@ -19,7 +19,7 @@ from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.history.sqlite.history import History, open_history
 from collector.history.sqlite.rollup_store import ADD_CONTAINER, ADD_NODE
-from collector.history.sqlite.schema import SET_DETAIL_FROM
+from collector.history.sqlite.schema import DETAIL_FROM, SET_VALUE
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.agents import DemoAgents
@@ -135,7 +135,7 @@ def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Call
             if number % _AT_ONCE == 0:
                 progress(number / len(buckets))
             _insert(connection, cluster, bucket, node_ids, container_ids)
-        connection.execute(SET_DETAIL_FROM, (str(whole_hour).encode(),))
+        connection.execute(SET_VALUE, (*DETAIL_FROM, str(whole_hour).encode()))
 
 
 def _insert(

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from collector.common.labels import STOPPED_LABEL, parse_stopped_replicas
-from collector.common.quantities import parse_quantity
+from collector.features.kubernetes.quantities import parse_quantity
 from wire.resources import Quantities
 
 Item = TypeVar("Item")

@@ -14,7 +14,7 @@ import asyncio
 import random
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ from collector.history.interface import (
     is_pulled,
 )
 from collector.history.promql import Client, StoreRejected, connect
-from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, disk_thread, make_private, reason
+from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, make_private, reason
 from collector.history.sqlite.history import History, open_file
 from wire.errors import UserError
 from wire.messages import Report
@@ -256,7 +256,7 @@ async def open_history(config: CollectorConfig, troubles: Outages) -> AsyncItera
     async with AsyncExitStack() as stack:
         history = await stack.enter_async_context(open_file(config.history, PrometheusHistory))
         client = await stack.enter_async_context(connect(config.store, "store"))
-        disk = stack.enter_context(disk_thread("outbox", "cannot use the outbox: "))
+        disk = stack.enter_context(closing(DiskThread("outbox", "cannot use the outbox: ")))
         outbox = Outbox(
             path if path == IN_MEMORY else f"{path}.outbox",
             config.history.max_size_bytes // config.history.outbox_share,

@@ -3,9 +3,9 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import ceil, fsum, inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,42 +20,34 @@ _HELD_SECONDS = 60.0
 """A node that reported within this time, two default beacons, counts with its last reported values."""
 _MOST_SAMPLES = 200_000
 """Reports that one request reads, which takes 100 MB for a while. Rollups serve what has more."""
-_WATTS, _IDLE, _SYSTEM, _ERROR = range(4)
+_WATTS, _ERROR = 0, 3
+"""Columns of samples; between them are idle and system watts."""
 
 
-@dataclass(slots=True)
-class _Sum:
-    """One step of the series, or a part of it: joules of all nodes, and the time that they cover."""
+class _Part(NamedTuple):
+    """A part of a step of the series: joules of all nodes, and the time that they cover."""
 
-    joules: float = 0.0
-    idle_joules: float = 0.0
-    containers_joules: float = 0.0
-    error_joules: float = 0.0
-    seconds: float = 0.0
-    nodes: int = 0
+    joules: float
+    idle_joules: float
+    containers_joules: float
+    error_joules: float
+    seconds: float
+    nodes: int
 
-    def add(self, other: "_Sum") -> None:
-        self.joules += other.joules
-        self.idle_joules += other.idle_joules
-        self.containers_joules += other.containers_joules
-        self.error_joules += other.error_joules
-        self.seconds += other.seconds
-        self.nodes = max(self.nodes, other.nodes)
 
-    def point(self, at: float) -> ClusterPoint:
-        watts, idle, containers = (
-            joules / self.seconds for joules in (self.joules, self.idle_joules, self.containers_joules)
-        )
-        return ClusterPoint(
-            at=at,
-            watts=watts,
-            idle_watts=idle,
-            # Rounding can make it negative.
-            system_watts=max(0.0, watts - idle - containers),
-            containers_watts=containers,
-            error_watts=self.error_joules / self.seconds,
-            nodes=self.nodes,
-        )
+def _point(at: float, parts: Sequence[_Part]) -> ClusterPoint:
+    *sums, seconds, _ = (sum(column) for column in zip(*parts, strict=True))
+    watts, idle, containers, error = (joules / seconds for joules in sums)
+    return ClusterPoint(
+        at=at,
+        watts=watts,
+        idle_watts=idle,
+        # Rounding can make it negative.
+        system_watts=max(0.0, watts - idle - containers),
+        containers_watts=containers,
+        error_watts=error,
+        nodes=max(part.nodes for part in parts),
+    )
 
 
 def read_cluster_series(
@@ -71,15 +63,13 @@ def read_cluster_series(
     if not resolution and FINE_SECONDS in oldest and _has_many_samples(connection, start, end):
         resolution = FINE_SECONDS
     step = step_for(step_seconds, start, end, resolution)
-    sums = (
+    found = (
         _from_rollups(connection, (start, end), step, resolution, error_ratios)
         if resolution
         else _from_samples(connection, start, end, step)
     )
     points = tuple(
-        sums[bucket].point(bucket * step)
-        for bucket in sorted(sums)
-        if start < (bucket + 1) * step and sums[bucket].seconds > 0
+        _point(bucket * step, found[bucket]) for bucket in sorted(found) if start < (bucket + 1) * step
     )
     return ClusterSeries(step_seconds=step, points=points)
 
@@ -96,7 +86,7 @@ def _from_rollups(
     step: float,
     resolution: int,
     error_ratios: Mapping[str, float],
-) -> Mapping[int, _Sum]:
+) -> Mapping[int, Sequence[_Part]]:
     given = {
         "step": resolution,
         "first": int(period[0] // resolution),
@@ -104,7 +94,7 @@ def _from_rollups(
         "ratios": json.dumps(error_ratios),
         "other_ratio": fsum(error_ratios.values()) / len(error_ratios) if error_ratios else 0.0,
     }
-    merged: defaultdict[int, _Sum] = defaultdict(_Sum)
+    found: defaultdict[int, list[_Part]] = defaultdict(list)
     nodes_before = 0
     for bucket, nodes, begins_at, ends_at, *sums in connection.execute(_ROLLUPS, given):
         is_whole = begins_at <= bucket * resolution and ends_at >= (bucket + 1) * resolution
@@ -114,14 +104,15 @@ def _from_rollups(
         # While a bucket lasts, each node covers another part of it: then the mean power of each counts.
         seconds = resolution if is_whole else max(1.0, ends_at - begins_at)
         joules = sums[:4] if is_whole else [watts * seconds for watts in sums[4:]]
-        part = _Sum(joules[0], joules[1], joules[2], joules[3], seconds, nodes)
-        merged[int(bucket * resolution // step)].add(part)
-    return merged
+        found[int(bucket * resolution // step)].append(
+            _Part(joules[0], joules[1], joules[2], joules[3], seconds, nodes)
+        )
+    return found
 
 
 def _from_samples(
     connection: sqlite3.Connection, start: float, end: float, step: float
-) -> Mapping[int, _Sum]:
+) -> Mapping[int, Sequence[_Part]]:
     given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS}
     rows = np.array(connection.execute(_SAMPLES, given).fetchall(), dtype=np.float64).reshape(-1, 8)
     last = np.array(connection.execute(_LAST, given).fetchall(), dtype=np.float64).reshape(-1, 2)
@@ -129,7 +120,7 @@ def _from_samples(
         return {}
     samples = _samples(rows, last, end)
     columns = sum_buckets(samples, hold(samples), step)
-    sums: dict[int, _Sum] = {}
+    found: dict[int, Sequence[_Part]] = {}
     latest = int((end - 1e-6) // step)
     order = np.argsort(columns.bucket, kind="stable")
     buckets, begins = np.unique(columns.bucket[order], return_index=True)
@@ -140,16 +131,10 @@ def _from_samples(
         # The last step is not over: what each node used so far counts for all of it.
         span = float(seconds.max()) if bucket in {latest, int(start // step)} else step
         watts = (totals / np.maximum(seconds, 1e-9)[:, None] if span < step else totals / step).sum(axis=0)
-        joules = watts * span
-        sums[bucket] = _Sum(
-            joules=float(joules[_WATTS]),
-            idle_joules=float(joules[_IDLE]),
-            containers_joules=float(max(0.0, joules[_WATTS] - joules[_IDLE] - joules[_SYSTEM])),
-            error_joules=float(joules[_ERROR]),
-            seconds=span,
-            nodes=int((~np.isnan(columns.totals[some, _WATTS])).sum()),
-        )
-    return sums
+        joules, idle, system, error = (watts * span).tolist()
+        nodes = int((~np.isnan(columns.totals[some, _WATTS])).sum())
+        found[bucket] = [_Part(joules, idle, max(0.0, joules - idle - system), error, span, nodes)]
+    return found
 
 
 def _samples(rows: Floats, last: Floats, end: float) -> Samples:

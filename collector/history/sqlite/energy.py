@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from collector.history.interface import Account, GroupBy
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.rows import decode_container_facts, unknown_container
-from collector.history.sqlite.schema import DETAIL_FROM
+from collector.history.sqlite.schema import DETAIL_FROM, GET_VALUE
 from collector.history.timeline import overlaps
 from wire.messages import ContainerState
 
@@ -52,7 +52,7 @@ def read_energy(
         # Nothing is known of later times: all of the last hour counts, and none of its parts is read.
         end = (last + 1) * COARSE_SECONDS
     start, end = max(start, first * COARSE_SECONDS), min(end, (last + 1) * COARSE_SECONDS)
-    found = connection.execute(DETAIL_FROM).fetchone()
+    found = connection.execute(GET_VALUE, DETAIL_FROM).fetchone()
     detail_from = 0.0 if found is None else float(found[0])
     all_parts = list(parts(start, end, detail_from))
     hours = [bucket for step, bucket in all_parts if step == COARSE_SECONDS and _is_whole(bucket, start, end)]

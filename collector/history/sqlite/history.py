@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from math import inf
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -39,7 +39,6 @@ from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
     damage_marker,
-    disk_thread,
     lock_file,
     open_for_reading,
     open_for_writing,
@@ -239,7 +238,6 @@ class History:
         await self._write_thread.run(self._writer.put_values, kind, values)
 
     async def get_values(self, kind: str) -> dict[str, bytes]:
-        """All stored values of a kind, by key."""
         return await self._read(read_values, kind)
 
     # --- Upkeep -------------------------------------------------------------------------------
@@ -328,7 +326,6 @@ class History:
         await self._write_thread.run(self._writer.check)
 
     def stats(self) -> HistoryStats:
-        """Number of reports, and size."""
         files = (Path(self._path + suffix) for suffix in ("", "-wal")) if self._path != IN_MEMORY else ()
         return HistoryStats(
             reports=self._writer.reports,
@@ -368,7 +365,7 @@ async def open_file(settings: HistoryConfig, kind: type[Kind]) -> AsyncIterator[
     """Open the file, or create it; raises `UserError` if that fails."""
     path = settings.path
     async with AsyncExitStack() as stack:
-        write_thread = stack.enter_context(disk_thread("history-write"))
+        write_thread = stack.enter_context(closing(DiskThread("history-write")))
         stack.enter_context(lock_file(path))
         connection = await write_thread.run(open_for_writing, path)
         watch = None if path == IN_MEMORY else FileWatch(path, settings.min_free_bytes)
@@ -380,7 +377,7 @@ async def open_file(settings: HistoryConfig, kind: type[Kind]) -> AsyncIterator[
             if path == IN_MEMORY:
                 # A database in memory belongs to its connection.
                 return write_thread, connection
-            thread = stack.enter_context(disk_thread(name))
+            thread = stack.enter_context(closing(DiskThread(name)))
             own = await thread.run(open_for_reading, path)
             stack.push_async_callback(thread.run, own.close)
             return thread, own

@@ -102,7 +102,7 @@ def _weighted_means(subjects: Numbers, columns: Floats) -> list[list[float]]:
     joules and CPU seconds.
     """
     from_at, until_at, at, facts, window_seconds, *gauges, joules_total, cpu_seconds_total = columns.T
-    samples = Samples(
+    reported = Samples(
         subject=subjects,
         at=at,
         window_seconds=window_seconds,
@@ -110,59 +110,40 @@ def _weighted_means(subjects: Numbers, columns: Floats) -> list[list[float]]:
         values=np.column_stack(gauges),
         from_at=np.full(at.size, -np.inf),
     )
-    ends = samples.ends
-    starts = np.append([0], ends[:-1] + 1)
-    held = _Held(samples, from_at, until_at)
-    counts = np.zeros(at.size)
-    counts[held.sample] = counts[ends[samples.exists[ends]]] = 1.0
-    unknown = np.full(at.size, np.nan)
-    rates = (_rates(samples, cpu_seconds_total), unknown, _rates(samples, joules_total))
+    last = reported.ends
+    # The last samples apply until the end of the window. Nothing was counted since.
+    samples = reported.held_until(until_at[last])
+    rates = (_rates(reported, cpu_seconds_total), np.full(at.size, np.nan), _rates(reported, joules_total))
+    counted = np.insert(np.column_stack(rates), last + 1, np.nan, axis=0)
+    ends, periods = samples.ends, hold(samples)
+    of_subject = np.searchsorted(ends, periods.sample)
+    periods = periods.within(from_at[last][of_subject], until_at[last][of_subject])
+    of_subject, seconds = np.searchsorted(ends, periods.sample), periods.ends_at - periods.begins_at
+    # A counter covers all the time between two samples; without one, the gauge counts.
+    rate = counted[periods.ended_by]
+    values = np.where(np.isnan(rate), samples.values[periods.sample], rate)
+    latest = np.where(samples.exists[ends, None], samples.values[ends], np.nan)
+    is_used = np.zeros(samples.at.size)
+    is_used[periods.sample] = is_used[ends[samples.exists[ends]] - 1] = 1.0
+    starts = np.append([0], last[:-1] + 1)
     found = np.column_stack(
         (
             starts,
-            np.logical_or.reduceat(samples.exists, starts),
-            np.add.reduceat(counts, starts),
-            np.bincount(held.place, held.seconds, ends.size),
-            *(held.mean(gauge, rate) for gauge, rate in zip(samples.values.T, rates, strict=True)),
+            np.logical_or.reduceat(reported.exists, starts),
+            np.add.reduceat(is_used, np.append([0], ends[:-1] + 1)),
+            np.bincount(of_subject, seconds, ends.size),
+            *(_means(of_subject, seconds, *each) for each in zip(values.T, latest.T, strict=True)),
         )
     )
     return found.tolist()  # type: ignore[no-any-return]
 
 
-class _Held:
-    """The periods in which samples applied within their windows; the last samples until the end of it."""
-
-    def __init__(self, samples: Samples, from_at: Floats, until_at: Floats) -> None:
-        self._samples = samples
-        self._ends = samples.ends
-        ends = self._ends
-        # The row of each sample, and again of the last ones, which are repeated.
-        row = np.insert(np.arange(samples.at.size), ends + 1, ends)
-        is_repeated = np.insert(np.zeros(samples.at.size, dtype=np.bool_), ends + 1, True)
-        periods = hold(samples.held_until(until_at[ends]))
-        of_sample = row[periods.sample]
-        periods = periods.within(from_at[of_sample], until_at[of_sample])
-        self.sample = row[periods.sample]
-        self.seconds = periods.ends_at - periods.begins_at
-        self.place = np.searchsorted(ends, self.sample)
-        """The place of its subject."""
-        self._ended_by = row[periods.ended_by]
-        self._is_open = is_repeated[periods.ended_by]
-
-    def mean(self, gauge: Floats, rate: Floats) -> Floats:
-        """The mean per subject: of the rate of a counter where it is known, else of the gauge.
-
-        A counter covers all the time between two samples.
-        """
-        counted = np.where(self._is_open, np.nan, rate[self._ended_by])
-        value = np.where(np.isnan(counted), gauge[self.sample], counted)
-        known = ~np.isnan(value)
-        place, seconds = self.place[known], self.seconds[known]
-        total = np.bincount(place, value[known] * seconds, self._ends.size)
-        known_seconds = np.bincount(place, seconds, self._ends.size)
-        # If no time has passed yet, the mean is the last sample.
-        latest = np.where(self._samples.exists, gauge, np.nan)[self._ends]
-        return np.where(known_seconds > 0, total / known_seconds, latest)
+def _means(of_subject: Numbers, seconds: Floats, values: Floats, latest: Floats) -> Floats:
+    """The mean of each subject; if no time has passed yet, its last sample."""
+    known = ~np.isnan(values)
+    total = np.bincount(of_subject[known], values[known] * seconds[known], latest.size)
+    known_seconds = np.bincount(of_subject[known], seconds[known], latest.size)
+    return np.where(known_seconds > 0, total / known_seconds, latest)
 
 
 def _rates(samples: Samples, counter: Floats) -> Floats:

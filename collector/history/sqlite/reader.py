@@ -5,7 +5,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -63,6 +63,29 @@ since AS (
 )
 """  # noqa: S608 - numbers of our own
 
+_RECEIVED_SINCE = """
+WITH since AS (
+    SELECT r.*, n.name AS node, b.name AS boot
+    FROM reports r JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+    WHERE r.received_at >= ?
+)
+"""
+
+_REPORTS_OF = f"""
+SELECT r.id, r.received_at, r.node, r.boot, r.sequence, r.at, r.heartbeat, f.body,
+       {", ".join(f"s.{name}" for name in NODE_VALUES)}
+FROM since r LEFT JOIN node_samples s ON s.report_id = r.id {{which}}
+LEFT JOIN facts f ON f.id = s.facts_id
+ORDER BY r.received_at, r.id
+"""  # noqa: S608 - names of our own
+
+_CONTAINERS_OF = f"""
+SELECT r.boot_id, s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
+FROM {{samples}} JOIN containers c ON c.id = s.container_id
+LEFT JOIN facts f ON f.id = s.facts_id
+ORDER BY s.report_id, c.runtime_id
+"""  # noqa: S608 - names of our own
+
 # Only the newest state of a run counts, and a state can have long texts.
 _REPORTS = f"""
 {_SINCE_HEARTBEAT},
@@ -70,16 +93,12 @@ newest AS (
     SELECT r.boot_id, max(r.sequence) AS sequence FROM since r JOIN node_samples s ON s.report_id = r.id
     GROUP BY r.boot_id
 )
-SELECT r.id, r.received_at, r.node, r.boot, r.sequence, r.at, r.heartbeat, f.body,
-       {", ".join(f"s.{name}" for name in NODE_VALUES)}
-FROM since r
-LEFT JOIN newest l ON l.boot_id = r.boot_id AND l.sequence = r.sequence
-LEFT JOIN node_samples s ON s.report_id = r.id AND l.boot_id IS NOT NULL
-LEFT JOIN facts f ON f.id = s.facts_id
-ORDER BY r.received_at, r.id
+{_REPORTS_OF.format(which="AND (r.boot_id, r.sequence) IN (SELECT boot_id, sequence FROM newest)")}
 """  # noqa: S608 - names of our own
 
 # The newest report of each container counts, so the others need not be read.
+_NEWEST_SAMPLES = """newest r JOIN container_samples s
+    ON s.report_id = r.report_id AND s.container_id = r.container_id"""
 _CONTAINERS = f"""
 {_SINCE_HEARTBEAT},
 newest AS (
@@ -87,33 +106,13 @@ newest AS (
     FROM since r JOIN container_samples s ON s.report_id = r.id
     GROUP BY r.boot_id, s.container_id
 )
-SELECT l.boot_id, s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
-FROM newest l
-JOIN container_samples s ON s.report_id = l.report_id AND s.container_id = l.container_id
-JOIN containers c ON c.id = s.container_id
-LEFT JOIN facts f ON f.id = s.facts_id
-ORDER BY s.report_id, c.runtime_id
+{_CONTAINERS_OF.format(samples=_NEWEST_SAMPLES)}
 """  # noqa: S608 - names of our own
 
-_RECEIVED_SINCE = f"""
-SELECT r.id, r.received_at, n.name, b.name, r.sequence, r.at, r.heartbeat, f.body,
-       {", ".join(f"s.{name}" for name in NODE_VALUES)}
-FROM reports r JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
-LEFT JOIN node_samples s ON s.report_id = r.id
-LEFT JOIN facts f ON f.id = s.facts_id
-WHERE r.received_at >= ?
-ORDER BY r.received_at, r.id
-"""  # noqa: S608 - names of our own
-
-_CONTAINERS_SINCE = f"""
-SELECT s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
-FROM reports r
-JOIN container_samples s ON s.report_id = r.id
-JOIN containers c ON c.id = s.container_id
-LEFT JOIN facts f ON f.id = s.facts_id
-WHERE r.received_at >= ?
-ORDER BY s.report_id, c.runtime_id
-"""  # noqa: S608 - names of our own
+_REPORTS_SINCE = _RECEIVED_SINCE + _REPORTS_OF.format(which="")
+_CONTAINERS_SINCE = _RECEIVED_SINCE + _CONTAINERS_OF.format(
+    samples="since r JOIN container_samples s ON s.report_id = r.id"
+)
 
 _EVENTS_SINCE = """
 SELECT e.report_id, e.body FROM reports r JOIN events e ON e.report_id = r.id
@@ -186,7 +185,7 @@ def read_state(connection: sqlite3.Connection, limits: LimitsConfig = DEFAULT_LI
                 for node, bucket, body in connection.execute(_USAGE, (limits.max_bytes,))
                 if (totals := _decoded(decode_totals, body)) is not None
             ],
-            pending_usage=_PendingUsage(connection.execute(_PENDING_USAGE, (limits.max_bytes,)).fetchall()),
+            pending_usage=_pending_usage(connection.execute(_PENDING_USAGE, (limits.max_bytes,)).fetchall()),
         )
     finally:
         connection.execute("ROLLBACK")
@@ -197,15 +196,12 @@ def read_reports(connection: sqlite3.Connection, since: float) -> list[ReceivedR
     connection.execute("BEGIN")
     try:
         parts = _Parts()
-        for report_id, runtime_id, facts, *values in connection.execute(_CONTAINERS_SINCE, (since,)):
-            if facts is None:
-                parts.gone[report_id].append(runtime_id)
-            elif (found := _decoded(partial(decode_container, runtime_id, facts), tuple(values))) is not None:
-                parts.containers[report_id].append(found)
+        for _, report_id, *container in connection.execute(_CONTAINERS_SINCE, (since,)):
+            parts.add(report_id, *container)
         for report_id, body in connection.execute(_EVENTS_SINCE, (since,)):
             if (event := _decoded(decode_event, body)) is not None:
                 parts.events[report_id].append(event)
-        return [parts.report(row) for row in connection.execute(_RECEIVED_SINCE, (since,))]
+        return [parts.report(row) for row in connection.execute(_REPORTS_SINCE, (since,))]
     finally:
         connection.execute("ROLLBACK")
 
@@ -218,32 +214,24 @@ def _reports(connection: sqlite3.Connection, limits: LimitsConfig) -> list[Recei
     for boot_id, report_id, runtime_id, facts, *values in connection.execute(_CONTAINERS):
         if facts is None:
             ended[boot_id] += 1
-            if ended[boot_id] <= _MOST_GONE:
-                parts.gone[report_id].append(runtime_id)
-            continue
-        # A history may hold more than the limits of today allow.
-        counts[boot_id] += 1
-        sizes_bytes[boot_id] += len(facts)
-        if counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes:
-            decode = partial(decode_container, runtime_id, facts)
-            if (container := _decoded(decode, tuple(values))) is not None:
-                parts.containers[report_id].append(container)
+            is_within = ended[boot_id] <= _MOST_GONE
+        else:
+            # A history may hold more than the limits of today allow.
+            counts[boot_id] += 1
+            sizes_bytes[boot_id] += len(facts)
+            is_within = counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes
+        if is_within:
+            parts.add(report_id, runtime_id, facts, *values)
     return [parts.report(row) for row in connection.execute(_REPORTS)]
 
 
-class _PendingUsage:
+def _pending_usage(
+    rows: Sequence[tuple[str, str, int, int, bytes]],
+) -> Iterator[tuple[UsageKey, Sequence[ContainerUsage]]]:
     """The usage of heartbeats, node by node; decoded one at a time, as it takes ten times the memory then."""
-
-    def __init__(self, rows: Sequence[tuple[str, str, int, int, bytes]]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[tuple[UsageKey, Sequence[ContainerUsage]]]:
-        for node, boot, sequence, bucket, body in self._rows:
-            if (usage := _decoded(decode_usage, body)) is not None:
-                yield UsageKey(node, boot, sequence, bucket), usage
+    for node, boot, sequence, bucket, body in rows:
+        if (usage := _decoded(decode_usage, body)) is not None:
+            yield UsageKey(node, boot, sequence, bucket), usage
 
 
 class _Parts:
@@ -254,8 +242,15 @@ class _Parts:
         self.gone: defaultdict[int, list[str]] = defaultdict(list)
         self.events: defaultdict[int, list[Event]] = defaultdict(list)
 
+    def add(self, report_id: int, runtime_id: str, facts: str | None, *values: Any) -> None:  # noqa: ANN401 - of many types
+        """Add a container, from a row of `_CONTAINERS_OF`; without facts, it is gone."""
+        if facts is None:
+            self.gone[report_id].append(runtime_id)
+        elif (found := _decoded(partial(decode_container, runtime_id, facts), values)) is not None:
+            self.containers[report_id].append(found)
+
     def report(self, row: Row) -> ReceivedReport:
-        """The report of a row of `_REPORTS` or `_RECEIVED_SINCE`."""
+        """The report of a row of `_REPORTS_OF`."""
         report_id, received_at, node, boot, sequence, at, heartbeat, facts, *values = row
         report = Report(
             node=node,

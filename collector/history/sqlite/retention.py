@@ -16,7 +16,7 @@ from pathlib import Path
 from collector.analysis.usage import BUCKETS, bucket_at
 from collector.config import HistoryConfig
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.schema import DETAIL_FROM, SET_DETAIL_FROM
+from collector.history.sqlite.schema import DETAIL_FROM, GET_VALUE, SET_VALUE
 from collector.history.sqlite.space import StoredReport, crowded_node, forget_containers
 from collector.history.sqlite.writer import SqliteWriter
 
@@ -91,7 +91,7 @@ class RetentionJob:
         return self._horizon
 
     def _stored_horizon(self) -> float | None:
-        found = self._connection.execute(_VALUE, (_HORIZON_KIND, _HORIZON_KEY)).fetchone()
+        found = self._connection.execute(GET_VALUE, (_HORIZON_KIND, _HORIZON_KEY)).fetchone()
         if found is not None:
             return float(found[0])
         (_, newest_at) = self._connection.execute(_REPORTS_BETWEEN).fetchone()
@@ -208,18 +208,18 @@ class RetentionJob:
         for delete in _DELETE_REPORT:
             self._connection.executemany(delete, [(each.id,) for each in old])
         for each in old:
-            self.writer.space.remove(each.node_id, each.received_at, each.size)
+            self.writer.space.add(each.node_id, each.received_at, -each.size)
         self.writer.reports -= len(old)
         return len(old)
 
     def _drop_rollups(self, step: int, before_bucket: int) -> int:
         if step == FINE_SECONDS:
             # Rows go in batches: energy in these hours comes from hourly rollups from now on.
-            found = self._connection.execute(DETAIL_FROM).fetchone()
+            found = self._connection.execute(GET_VALUE, DETAIL_FROM).fetchone()
             detail_from = -(-before_bucket * FINE_SECONDS // COARSE_SECONDS) * COARSE_SECONDS
             (oldest,) = self._connection.execute(_OLDEST_BUCKET[0], (step,)).fetchone()
             if oldest is not None and oldest < before_bucket and (not found or float(found[0]) < detail_from):
-                self._connection.execute(SET_DETAIL_FROM, (str(detail_from).encode(),))
+                self._connection.execute(SET_VALUE, (*DETAIL_FROM, str(detail_from).encode()))
         return sum(
             self._connection.execute(delete, (step, before_bucket, _ROLLUP_BATCH)).rowcount
             for delete in _DELETE_ROLLUPS
@@ -260,7 +260,6 @@ _DELETE_ROLLUPS = [
 _REPORTS_BETWEEN = """
 SELECT (SELECT received_at FROM reports ORDER BY id LIMIT 1), (SELECT max(received_at) FROM reports)
 """
-_VALUE = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
 # Those that are in the rollups, or never will be.
 _OLD_REPORTS = """
 SELECT r.id, coalesce(b.node_id, 0), r.received_at, r.size

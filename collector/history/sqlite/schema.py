@@ -51,9 +51,10 @@ COVERED = ("covered_from", "covered_until")
 """The time that the energy of a node in a bucket, and that of its containers, is spread over."""
 CONTAINER_JOULES = ("joules",)
 
-DETAIL_FROM = "SELECT value FROM key_values WHERE kind = 'rollups' AND key = 'detail_from'"
-"""From this time on, the five-minute rollups of every hour are complete. Without a row, all are."""
-SET_DETAIL_FROM = "REPLACE INTO key_values (kind, key, value) VALUES ('rollups', 'detail_from', ?)"
+GET_VALUE = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
+SET_VALUE = "REPLACE INTO key_values (kind, key, value) VALUES (?, ?, ?)"
+DETAIL_FROM = ("rollups", "detail_from")
+"""Kind and key of the time from which the five-minute rollups of every hour are complete; without it, all."""
 
 _ROLLUP_COLUMNS = ", ".join(f"{name} REAL" for name in ROLLUP_VALUES)
 

@@ -46,11 +46,9 @@ class SpaceAccounts:
             self._cells[Cell(node_id, hour)] += size
 
     def add(self, node_id: int, received_at: float, size: int) -> None:
-        self._cells[_cell(node_id, received_at)] += size
-
-    def remove(self, node_id: int, received_at: float, size: int) -> None:
-        cell = _cell(node_id, received_at)
-        self._cells[cell] -= size
+        """Count a report; one that is deleted has a negative size."""
+        cell = Cell(node_id, int(received_at // _HOUR_SECONDS))
+        self._cells[cell] += size
         if self._cells[cell] <= 0:
             del self._cells[cell]
 
@@ -67,10 +65,6 @@ class SpaceAccounts:
 
     def _rank(self, cell: Cell) -> tuple[int, int]:
         return round(log2(max(1, self._cells[cell]))), -cell.hour
-
-
-def _cell(node_id: int, received_at: float) -> Cell:
-    return Cell(node_id, int(received_at // _HOUR_SECONDS))
 
 
 def crowded_node(connection: sqlite3.Connection, share_bytes: float) -> int | None:

@@ -4,6 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Concatenate, ParamSpec, TypeVar
@@ -26,16 +27,14 @@ from collector.history.sqlite.rows import (
     report_bytes,
     unknown_container,
 )
-from collector.history.sqlite.schema import VERSION
+from collector.history.sqlite.schema import GET_VALUE, SET_VALUE, VERSION
 from collector.history.sqlite.space import SpaceAccounts
 from wire.messages import Report
 
 log = logging.getLogger(__name__)
 
 _EXPIRED_KIND = "expired"
-_BATCH_SIZES = (32, 16, 8, 4, 2, 1)
-
-
+_BATCH_SIZE = 32
 _LONG_TEXT, _DIGEST_BYTES = 64, 16
 
 Key = tuple[str | int, ...]
@@ -69,33 +68,24 @@ class SqliteWriter:
         disk.
         """
         try:
-            with self.transaction():
-                self._added.clear()
-                new: list[list[bool | None]] = [
-                    [self._add(report, received_at) for report in reports]
-                    for reports, received_at in submissions
-                ]
-                self._flush()
+            return self._add_all(submissions, self._add)
         except sqlite3.OperationalError:
             raise
         except Exception:
             log.exception("a report cannot be stored: storing the reports one by one")
-        else:
-            self._count_added()
-            return new
+        return self._add_all(submissions, self._add_in_savepoint)
+
+    def _add_all(
+        self, submissions: Sequence[Submission], add: Callable[[Report, float], bool | None]
+    ) -> list[list[bool | None]]:
         with self.transaction():
             self._added.clear()
-            new = [
-                [self._add_in_savepoint(report, received_at) for report in reports]
-                for reports, received_at in submissions
-            ]
-        self._count_added()
-        return new
-
-    def _count_added(self) -> None:
+            new = [[add(report, received_at) for report in reports] for reports, received_at in submissions]
+            self._flush()
         for each in self._added:
             self.space.add(*each)
         self.reports += len(self._added)
+        return new
 
     def _add_in_savepoint(self, report: Report, received_at: float) -> bool | None:
         """Store a report, or nothing of it."""
@@ -190,7 +180,6 @@ class SqliteWriter:
         self._connection.executemany(_ADD_EVENT, rows)
 
     def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
-        """Store usage totals, and drop the pending usage that they include."""
         with self.transaction():
             self._connection.executemany(
                 _SET_USAGE, [(encode_usage(each.packed), each.bucket, each.node) for each in totals]
@@ -211,24 +200,22 @@ class SqliteWriter:
             if sequence > self._expired_until(boot_id):
                 self._expired[boot_id] = sequence
                 row = (_EXPIRED_KIND, str(boot_id), str(sequence).encode())
-                self._connection.execute(_SET_EXPIRED, row)
+                self._connection.execute(SET_VALUE, row)
 
     def _expired_until(self, boot_id: int) -> int:
         sequence = self._expired.get(boot_id)
         if sequence is None:
             key = (_EXPIRED_KIND, str(boot_id))
-            found = self._connection.execute(_GET_EXPIRED, key).fetchone()
+            found = self._connection.execute(GET_VALUE, key).fetchone()
             sequence = self._expired[boot_id] = 0 if found is None else int(found[0])
         return sequence
 
     def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
-        """Store values by key; None deletes a key."""
+        gone = [(kind, key) for key, value in values.items() if value is None]
         rows = [(kind, key, value) for key, value in values.items() if value is not None]
         with self.transaction():
-            self._connection.executemany(
-                "DELETE FROM key_values WHERE kind = ? AND key = ?", [(kind, key) for key in values]
-            )
-            self._connection.executemany("INSERT INTO key_values (kind, key, value) VALUES (?, ?, ?)", rows)
+            self._connection.executemany("DELETE FROM key_values WHERE kind = ? AND key = ?", gone)
+            self._connection.executemany(SET_VALUE, rows)
 
     def check(self) -> None:
         """Write a value that is already there: fails exactly when a report could not be stored."""
@@ -327,8 +314,8 @@ class _IdCaches:
 
     def expire(self, before: float) -> None:
         """Drop the ids that were last marked before a time."""
-        for cache in (self.nodes, self.boots, self.containers, self.facts):
-            cache.expire(before)
+        for each in (self.nodes, self.boots, self.containers, self.facts):
+            each.expire(before)
         self._last_facts.clear()
 
 
@@ -339,29 +326,25 @@ class _RowBatch:
     commit depends on the number of statements.
     """
 
-    def __init__(self, connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> None:
-        self._connection = connection
-        self._inserts = [(count, _insert(table, columns, count)) for count in _BATCH_SIZES]
+    def __init__(self, connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> None:
+        self._connection, self._table, self._columns = connection, table, columns
         self.batch: list[Row] = []
 
     def flush(self) -> None:
-        begin = 0
-        for count, insert in self._inserts:
-            while len(self.batch) - begin >= count:
-                rows = self.batch[begin : begin + count]
-                self._connection.execute(insert, tuple(chain.from_iterable(rows)))
-                begin += count
+        for begin in range(0, len(self.batch), _BATCH_SIZE):
+            rows = self.batch[begin : begin + _BATCH_SIZE]
+            insert = _insert(self._table, self._columns, len(rows))
+            self._connection.execute(insert, tuple(chain.from_iterable(rows)))
         self.batch.clear()
 
 
-def _insert(table: str, columns: Sequence[str], rows: int = 1) -> str:
+@cache
+def _insert(table: str, columns: tuple[str, ...], rows: int = 1) -> str:
     marks = f"({', '.join('?' for _ in columns)})"
     values = ", ".join([marks] * rows)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608 - names of our own
 
 
-_GET_EXPIRED = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
-_SET_EXPIRED = "REPLACE INTO key_values (kind, key, value) VALUES (?, ?, ?)"
 _DROP_EXPIRED = """
 DELETE FROM key_values WHERE kind = ? AND CAST(key AS INTEGER) NOT IN (SELECT id FROM boots)
 """

@@ -295,10 +295,5 @@ def _fingerprint(container: ContainerState) -> int:
 
 
 def _bins(usage: ContainerUsage) -> int:
-    cpu, memory, disk, network = usage.cpu, usage.memory, usage.disk, usage.network
-    return (
-        (len(cpu.bins) if cpu is not None else 0)
-        + (len(memory.bins) if memory is not None else 0)
-        + (len(disk.bins) if disk is not None else 0)
-        + (len(network.bins) if network is not None else 0)
-    )
+    sketches = (usage.cpu, usage.memory, usage.disk, usage.network)
+    return sum([len(each.bins) for each in sketches if each is not None])

@@ -82,6 +82,8 @@ class NodeAccount:
 
     def first(self, limit: Limit, most: int, items: Sequence[Item]) -> tuple[Item, ...]:
         """The first items, as many as there may be in this hour; the others are refused."""
+        if not items:
+            return ()
         kept = items[: most - self.hourly[limit]]
         self.hourly[limit] += len(kept)
         self.refuse(limit, len(items) - len(kept))

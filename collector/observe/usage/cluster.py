@@ -62,7 +62,6 @@ class Successions:
         return [found[name] for name in containers if name in found] if found else []
 
     def drop(self, succession: Succession) -> None:
-        """Forget a succession."""
         del self._by_container[succession.container]
         del self._by_predecessor[succession.predecessor]
         self._continued.discard(succession.container)
@@ -77,13 +76,10 @@ class ClusterUsage:
         self._weights = weights
         self._changed: set[str] = set()
         self._successions = Successions()
-        self._started: list[Succession] = []
-        """Successions whose containers just started to run."""
 
     # --- Heartbeats ---------------------------------------------------------------------------
 
     def new_tracker(self) -> UsageTracker:
-        """The usage of a node without samples."""
         return UsageTracker(self._weights)
 
     def add(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
@@ -133,26 +129,14 @@ class ClusterUsage:
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers continue the usage of those that they replaced in moves, as soon as they run."""
-        for each in successions:
-            if self._successions.add(each) and self._is_running(each):
-                self._start(each.node, each.container)
-        self.continue_started()
+        new = [each for each in successions if self._successions.add(each)]
+        self._continue((each.node, each.container) for each in new if self._is_running(each))
 
     def note_started(self, node: str, containers: Sequence[str]) -> None:
-        """Containers run: write what an earlier run reported, and prepare what they continue.
-
-        `continue_started` must follow.
-        """
+        """Containers run: write what an earlier run reported, and what they continue."""
         rings = self._nodes[node].usage.rings
         self.put_envelopes(node, [name for name in containers if name in rings])
-        for name in containers:
-            self._start(node, name)
-
-    def continue_started(self) -> None:
-        """Let containers that just started continue the samples of their predecessors."""
-        if self._started:
-            started, self._started = self._started, []
-            self._inherit(started)
+        self._continue((node, name) for name in containers)
 
     def successors(self) -> dict[str, str]:
         """The containers that replaced others in moves, by the ids of those."""
@@ -162,10 +146,12 @@ class ClusterUsage:
         entry = self._nodes.get(succession.node)
         return entry is not None and succession.container in entry.run.containers
 
-    def _start(self, node: str, container: str) -> None:
-        if (succession := self._successions.start(node, container)) is not None:
-            self._tables.inherit_windows(succession)
-            self._started.append(succession)
+    def _continue(self, running: Iterable[tuple[str, str]]) -> None:
+        """Let containers, by node and id, continue the windows and samples of their predecessors."""
+        started = [each for name in running if (each := self._successions.start(*name)) is not None]
+        for each in started:
+            self._tables.inherit_windows(each)
+        self._inherit(started)
 
     def _inherit(self, successions: Sequence[Succession]) -> None:
         """Set what containers inherit, and those that replaced them in turn."""

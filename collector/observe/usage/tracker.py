@@ -94,7 +94,6 @@ class UsageTracker:
         self._uncompacted.append(key)
 
     def has(self, container: str) -> bool:
-        """Whether there are samples of a container."""
         return container in self.rings or container in self._new
 
     def current(self) -> Mapping[str, UsageRing]:
@@ -146,7 +145,6 @@ class UsageTracker:
         self._uncompacted += keys
 
     def update_statistics(self) -> None:
-        """Compute the statistics of all containers."""
         update_statistics(list(self.rings.values()), self.weights)
 
     def inherit(self, other: "UsageTracker") -> list[str]:

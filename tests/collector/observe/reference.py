@@ -6,6 +6,7 @@ from math import nan
 
 import numpy as np
 
+from collector.analysis.usage import to_quantities
 from collector.config import CollectorConfig
 from collector.observe.agent_run import AgentRun
 from collector.observe.node_columns import busy_ratios
@@ -66,6 +67,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
         for container, reported in run.containers.items():
             state = reported.value
             task_class, kind, movable = task_traits(state.labels, config.placement.default_class)
+            limits = promised_limits(state, four(nodes[-1].capacity))
             tasks.append(
                 TaskFacts(
                     id=container if claims[container] == 1 else f"{name}/{container}",
@@ -73,7 +75,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
                     name=state.name,
                     service=state.service,
                     used=state.used,
-                    requested=Quantities(*promised_limits(state, four(nodes[-1].capacity))),
+                    requested=to_quantities([nan if each is None else each for each in limits]),
                     task_class=task_class,
                     kind=kind,
                     movable=movable,

@@ -56,6 +56,7 @@ class DiskThread:
     """A thread that runs one call after another, so that the disk never blocks the event loop."""
 
     def __init__(self, name: str, failure: str = "") -> None:
+        """Messages about its failures begin with `failure`."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._failure = failure
 
@@ -69,16 +70,6 @@ class DiskThread:
 
     def close(self) -> None:
         self._thread.shutdown()
-
-
-@contextmanager
-def disk_thread(name: str, failure: str = "") -> Iterator[DiskThread]:
-    """A thread while the block runs; messages about its failures begin with `failure`."""
-    thread = DiskThread(name, failure)
-    try:
-        yield thread
-    finally:
-        thread.close()
 
 
 @contextmanager

@@ -262,7 +262,7 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
         while forgetter.expire_reports(now, limit=200):
             pass
         forgetter.expire_rest(now)
-        if read_state(connection).pending_usage:
+        if list(read_state(connection).pending_usage):
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
@@ -280,11 +280,12 @@ def test_compacted_usage_replaces_heartbeats_and_restores_the_same(
         apply_report(registry, each, START)
         writer.store_usage(*registry.usage.compact(10))
         stored = read_state(connection)
-        left.append(len(list(stored.pending_usage)))
+        pending = list(stored.pending_usage)
+        left.append(len(pending))
         restored = Registry(CollectorConfig())
         for received in stored.reports:
             restored.apply(received.report, received.received_at)
-        restored.restore(stored.alerts, stored.usage, stored.pending_usage)
+        restored.restore(stored.alerts, stored.usage, pending)
         assert list_containers(restored, START) == list_containers(registry, START)
         assert list_containers(restored, START)[0].samples == 3 * sequence
     assert left == [1, 0, 1, 0, 1, 0]

@@ -94,7 +94,7 @@ def test_of_cells_with_as_much_data_the_oldest_goes_first() -> None:
         order = []
         while found := accounts.first_to_go(1):
             (each,) = found
-            accounts.remove(each.node_id, each.received_at, each.size)
+            accounts.add(each.node_id, each.received_at, -each.size)
             order.append(Cell(each.node_id, int(each.received_at // HOUR)))
     assert order == [Cell(1, 1), Cell(2, 2), Cell(2, 3)]
 

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from collector.common.quantities import parse_quantity
+from collector.features.kubernetes.quantities import parse_quantity
 from wire.errors import UserError
 
 
