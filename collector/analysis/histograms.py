@@ -144,12 +144,9 @@ def add_usage(
     return sum_by_key(np.concatenate((stored_keys, new_keys)), np.concatenate((stored_counts, new_counts)))
 
 
-def merge(first: Sequence[Packed | None], second: Sequence[Packed | None]) -> list[Packed]:
-    """Add up each histogram of `first` and its counterpart in `second`; None is empty."""
-    some = [
-        (packed, row) for each in (first, second) for row, packed in enumerate(each) if packed is not None
-    ]
-    keys, counts, _ = stack([packed for packed, _ in some], [row for _, row in some])
+def merge(first: Sequence[Packed], second: Sequence[Packed]) -> list[Packed]:
+    """Add up each histogram of `first` and its counterpart in `second`."""
+    keys, counts, _ = stack([*first, *second], [*range(len(first)), *range(len(second))])
     return pack(*sum_by_key(keys, counts), len(first))
 
 

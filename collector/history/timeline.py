@@ -21,6 +21,8 @@ WATTS, PRESSURE, WIDTH = 4, slice(5, 8), 8
 """The values are CPU cores, memory bytes, disk and network bytes per second, watts, and the pressure of CPU,
 memory and disk."""
 
+_MAX_DELAY_SECONDS, _MAX_AHEAD_SECONDS = 7 * 86_400.0, 60.0
+
 
 class Samples(NamedTuple):
     """Samples of many nodes or containers, one row each: sorted by subject, then in the order of reports."""
@@ -101,17 +103,12 @@ def find(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
     return places[some], some
 
 
-def report_time(
-    at: float,
-    received_at: float,
-    max_delay_seconds: float = 7 * 86_400.0,
-    max_ahead_seconds: float = 60.0,
-) -> float:
+def report_time(at: float, received_at: float) -> float:
     """The time of a report: the node's own if plausible, else the time of receipt.
 
     Reports that waited in a spool are plausible; a time in the future or weeks ago is not.
     """
-    is_plausible = received_at - max_delay_seconds < at <= received_at + max_ahead_seconds
+    is_plausible = received_at - _MAX_DELAY_SECONDS < at <= received_at + _MAX_AHEAD_SECONDS
     return at if is_plausible else received_at
 
 

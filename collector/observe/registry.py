@@ -79,8 +79,7 @@ class Registry:
             entry.alerts.add(ReportedAlert(report.node, report.boot, report.sequence, alert))
         failures = sum(event.kind in _FAILURES for event in report.events)
         before = entry.run
-        if failures:
-            self._note_out_of_memory(report, before)
+        self._note_out_of_memory(report, before)
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
                 self._write(report.node, NO_CHANGES, failures)
@@ -103,7 +102,9 @@ class Registry:
         started = [run.containers[name].value for name in new]
         for part in self.parts:
             part.apply(report, received_at, changes, started)
-        self._note_probes(report, received_at)
+        if report.probes:
+            surplus = self.probes.add(report.node, report.probes, received_at, report.at)
+            self.admission.refuse(report.node, Limit.BYTES, received_at, surplus)
         return changes.is_ahead
 
     def _add(self, report: Report, received_at: float) -> TrackedNode:
@@ -112,16 +113,9 @@ class Registry:
         self._entries[report.node] = entry
         return entry
 
-    def _note_probes(self, report: Report, received_at: float) -> None:
-        if not report.probes:
-            return
-        surplus = self.probes.add(report.node, report.probes, received_at, report.at)
-        if surplus:
-            self.admission.refuse(report.node, Limit.BYTES, received_at, surplus)
-
     def _note_out_of_memory(self, report: Report, run: AgentRun) -> None:
         killed = {each.container for each in report.events if each.kind is EventKind.OUT_OF_MEMORY}
-        for name in killed - self.tables.unconfirmed(report.node):
+        for name in killed and killed - self.tables.unconfirmed(report.node):
             reported = run.containers.get(name or "")
             service = None if reported is None else reported.value.service
             if reported is not None and service:

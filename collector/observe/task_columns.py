@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from collector.common.applications import application_traits
 from collector.common.arrays import Codes, Flags, Floats, Numbers, Rows
-from collector.observe.service_claims import ServiceClaims
 from collector.observe.table import Table, column, resources
-from collector.observe.traits import TaskTraits, task_traits
+from collector.observe.traits import ServiceClaims, TaskTraits, task_traits
 from collector.observe.updates import Allocation, Succession
 from collector.observe.windows import BUCKETS, KeptRow, UsageWindows
 from collector.snapshot.tables import NOWHERE, TaskKind

@@ -163,9 +163,11 @@ class UsageWindows:
             np.array([seconds for each in window_seconds for seconds in each]),
         )
 
-    def _flush_if_waiting(self, row: int) -> None:
+    def _settle(self, row: int) -> None:
+        """Write what waits for a row."""
         if row in self._waiting_rows:
             self._flush()
+        self._make_room(row)
 
     def _write(self, rows: Rows, values: Floats, at: Floats, window_seconds: Floats) -> None:
         self._make_room(int(rows.max(initial=0)))
@@ -247,16 +249,14 @@ class UsageWindows:
 
     def clear(self, row: int) -> None:
         """Clear a row, which something else may get next."""
-        self._flush_if_waiting(row)
-        self._make_room(row)
+        self._settle(row)
         for name, column in self._columns.items():
             column[row] = _BLANK_ROW[name]
         self._ring.clear(row)
 
     def keep(self, row: int, until: float = -np.inf) -> KeptRow:
         """A copy of a row, to be put elsewhere; what it reported last holds `until` a time."""
-        self._flush_if_waiting(row)
-        self._make_room(row)
+        self._settle(row)
         values = {name: column[row].copy() for name, column in self._columns.items()}
         since = max(float(values["at"]), self._bucket * BUCKET_SECONDS)
         if self._bucket != _NOT_YET and since < until:
@@ -268,8 +268,7 @@ class UsageWindows:
 
     def put_back(self, row: int, kept: KeptRow) -> None:
         """Let a row continue from the kept copy of another."""
-        self._flush_if_waiting(row)
-        self._make_room(row)
+        self._settle(row)
         present = self._present(kept)
         for name, column in self._columns.items():
             column[row] = present.values[name]
@@ -278,8 +277,7 @@ class UsageWindows:
 
     def inherit(self, row: int, kept: KeptRow) -> None:
         """Let a row continue its predecessor: in buckets that closed while that one ran, its mean counts."""
-        self._flush_if_waiting(row)
-        self._make_room(row)
+        self._settle(row)
         present, own = self._present(kept), self._ring.row(row)
         is_closed_since = np.arange(BUCKETS) >= BUCKETS - (self.closed - kept.closed)
         is_own = np.where(is_closed_since[:, None], ~np.isnan(own), np.isnan(present.buckets))

@@ -11,9 +11,8 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.history.interface import ClusterPoint, ClusterSeries
-from collector.history.points import resolution_for, step_for
 from collector.history.rollups import FINE_SECONDS
-from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times
+from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times, resolution_for, step_for
 from collector.history.timeline import Samples, hold, report_time, sum_buckets
 
 _HELD_SECONDS = 60.0

@@ -81,9 +81,10 @@ class Admission:
 
     def refuse(self, node: str, limit: Limit, now: float, count: int = 1) -> None:
         """Count what another part of the collector refused of a node."""
-        account = self._accounts[node]
-        account.refuse(limit, count)
-        account.refused_at = now
+        if count:
+            account = self._accounts[node]
+            account.refuse(limit, count)
+            account.refused_at = now
 
     def forget(self, node: str) -> None:
         """Drop the account of a node that is no longer listed."""

@@ -142,7 +142,7 @@ def open_for_writing(path: str) -> sqlite3.Connection:
         damage = None if path == IN_MEMORY else _check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if not _is_damage(error):
+        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_CORRUPT:
             raise UserError(
                 f"cannot use the database {path} ({reason(error)}): run wattpack admin repair, or {_CHOOSE}"
             ) from error
@@ -168,10 +168,6 @@ def _check(connection: sqlite3.Connection, path: str) -> str | None:
 def damage_marker(path: str) -> Path:
     """A file that exists if a check in the background found damage: the next start repairs it."""
     return Path(f"{path}.damage-found")
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_CORRUPT
 
 
 def repair_file(path: str) -> sqlite3.Connection:

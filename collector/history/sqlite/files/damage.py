@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from collector.history.interface import HistoryUnavailable
@@ -13,12 +13,10 @@ _PROGRESS_STEPS = 10_000
 _HEADER_BYTES = 100
 
 
-def find_damage(
-    connection: sqlite3.Connection, seconds: float, clock: Callable[[], float] = time.monotonic
-) -> str | None:
+def find_damage(connection: sqlite3.Connection, seconds: float) -> str | None:
     """Check the structure of a file for at most this time; returns what is damaged, None if nothing is."""
-    until = clock() + seconds
-    connection.set_progress_handler(lambda: clock() > until, _PROGRESS_STEPS)
+    until = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > until, _PROGRESS_STEPS)
     try:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError as error:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from collector import config
 from collector.history.interface import SubjectKind
-from collector.history.points import MAX_POINTS, resolution_for, step_for
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.history import History, open_sqlite
+from collector.history.sqlite.series import MAX_POINTS, resolution_for, step_for
 from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerState, Pressure, Report
 from wire.resources import Quantities
