@@ -160,8 +160,8 @@ async def restore(core: Core) -> None:
             # After the clock was set back, a time in the future would make a dead node look alive.
             received_at = min(received.received_at, now)
             try:
-                admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
-                core.registry.apply(admitted, received_at)
+                limited = core.registry.limits.apply(received.report, received_at, is_stored=True)
+                core.registry.apply(limited, received_at)
             except Exception:
                 log.exception("cannot restore a report of node %r", received.report.node)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
@@ -207,7 +207,7 @@ def _note_surplus(core: Core, nodes: frozenset[str]) -> None:
     """Record that nodes exceed the rate limit."""
     core.counters.reports[ReportOutcome.DELAYED] += 1
     for node in nodes:
-        core.registry.admission.refuse(node, Limit.RATE, core.clock())
+        core.registry.limits.refuse(node, Limit.RATE, core.clock())
 
 
 def _handler(api: Api, route: Route) -> Handler:

@@ -103,12 +103,17 @@ def find(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
     return places[some], some
 
 
-def report_time(at: float, received_at: float) -> float:
+def report_time(
+    at: float,
+    received_at: float,
+    max_delay_seconds: float = _MAX_DELAY_SECONDS,
+    max_ahead_seconds: float = _MAX_AHEAD_SECONDS,
+) -> float:
     """The time of a report: the node's own if plausible, else the time of receipt.
 
     Reports that waited in a spool are plausible; a time in the future or weeks ago is not.
     """
-    is_plausible = received_at - _MAX_DELAY_SECONDS < at <= received_at + _MAX_AHEAD_SECONDS
+    is_plausible = received_at - max_delay_seconds < at <= received_at + max_ahead_seconds
     return at if is_plausible else received_at
 
 

@@ -34,8 +34,8 @@ from collector.observe.entries import (
     ServicePower,
     TrackedNode,
 )
-from collector.observe.limits.admission import Admission
 from collector.observe.limits.node_account import Limit
+from collector.observe.limits.node_limits import NodeLimits
 from collector.observe.live_tables import LiveTables
 from collector.observe.parts import AnyLivePart
 from collector.observe.probes import ServiceProbes
@@ -62,7 +62,7 @@ class Registry:
         self._service_energy = ServiceEnergy()
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
-        self.admission = Admission(config.limits, self.usage)
+        self.limits = NodeLimits(config.limits, self.usage)
 
     def part(self, kind: type[AnyLivePart]) -> AnyLivePart:
         """What a feature keeps about the cluster."""
@@ -104,7 +104,7 @@ class Registry:
             part.apply(report, received_at, changes, started)
         if report.probes:
             surplus = self.probes.add(report.node, report.probes, received_at, report.at)
-            self.admission.refuse(report.node, Limit.BYTES, received_at, surplus)
+            self.limits.refuse(report.node, Limit.BYTES, received_at, surplus)
         return changes.is_ahead
 
     def _add(self, report: Report, received_at: float) -> TrackedNode:
@@ -274,7 +274,7 @@ class Registry:
 
     def _remove(self, name: str) -> None:
         del self._entries[name]
-        self.admission.forget(name)
+        self.limits.forget(name)
         self.usage.note_change(name)
         for part in self.parts:
             part.remove(name)

@@ -174,7 +174,7 @@ class AnalysisJob:
     def _refused(self, now: float) -> Iterator[Finding]:
         """Return findings about nodes that exceeded a limit, or whose name two agents use."""
         since = now - 2 * self._core.config.analysis.bottleneck_seconds
-        for node, refused in self._core.registry.admission.refused(since).items():
+        for node, refused in self._core.registry.limits.refused(since).items():
             limits = ", ".join(f"{limit} ({count})" for limit, count in sorted(refused.items()))
             yield Finding(
                 kind=BottleneckKind.LIMIT,

@@ -30,7 +30,7 @@ async def retention(core: Core) -> AsyncIterator[None]:
             log.info("node %s was renamed to %s: it runs the same containers", old, new)
         bounded = await core.history.apply_retention(now, core.config.limits)
         for node, buckets in bounded.items():
-            core.registry.admission.refuse(node, Limit.ENERGY, now, buckets)
+            core.registry.limits.refuse(node, Limit.ENERGY, now, buckets)
 
     async def compact_usage() -> None:
         """Replace the usage of many reports in the history with its sum."""

@@ -53,7 +53,7 @@ def _outcome(error: ApiError) -> ReportOutcome:
 async def store_reports(core: Core, reports: Sequence[Report]) -> Receipt:
     """Store reports in the history, then apply the new ones to the registry."""
     received_at = core.clock()
-    reports = [core.registry.admission.admit(report, received_at) for report in reports]
+    reports = [core.registry.limits.apply(report, received_at) for report in reports]
     with core.applied.receiving(received_at):
         new = await core.history.add(reports, received_at)
         for report, is_new in zip(reports, new, strict=True):

@@ -36,23 +36,23 @@ class Limit(StrEnum):
     """Requests that were answered with 429, because the node sends too much."""
 
 
-class AdmittedContainer(msgspec.Struct, gc=False):
-    """What is known of an admitted container. There are very many: the garbage collector skips them."""
+class KnownContainer(msgspec.Struct, gc=False):
+    """What is known of a container that counts. There are very many: the garbage collector skips them."""
 
     size_bytes: int = 0
     fingerprint: int | None = None
     watts: float = 0.0
 
 
-NOT_ADMITTED: Final = AdmittedContainer()
-"""Stands for a container that is not admitted."""
+UNKNOWN_CONTAINER: Final = KnownContainer()
+"""Stands for a container that does not count."""
 
 
 @dataclass(slots=True)
 class NodeAccount:
     """What one node uses of its limits."""
 
-    containers: dict[str, AdmittedContainer] = field(default_factory=dict)
+    containers: dict[str, KnownContainer] = field(default_factory=dict)
     container_bytes: int = 0
     container_watts: float = 0.0
     usage_bytes: int = 0
@@ -90,7 +90,7 @@ class NodeAccount:
         return tuple(kept)
 
     def update(self, report: Report) -> None:
-        """Count what a report ends, before its containers are admitted."""
+        """Count what a report ends, before its containers count."""
         if report.state is not None:
             self.capacity = report.state.capacity
         self.drop(report.gone)
@@ -103,19 +103,19 @@ class NodeAccount:
         if count:
             self.refused[limit] += count
 
-    def put(self, container: str, held: AdmittedContainer) -> None:
-        before = self.containers.get(container, NOT_ADMITTED)
+    def put(self, container: str, held: KnownContainer) -> None:
+        before = self.containers.get(container, UNKNOWN_CONTAINER)
         self.containers[container] = held
         self.container_bytes += held.size_bytes - before.size_bytes
         self.container_watts += held.watts - before.watts
 
-    def change_watts(self, held: AdmittedContainer, watts: float) -> None:
+    def change_watts(self, held: KnownContainer, watts: float) -> None:
         self.container_watts += watts - held.watts
         held.watts = watts
 
     def drop(self, containers: Iterable[str]) -> None:
         for container in containers:
-            held = self.containers.pop(container, NOT_ADMITTED)
+            held = self.containers.pop(container, UNKNOWN_CONTAINER)
             self.container_bytes -= held.size_bytes
             self.container_watts -= held.watts
         if not self.containers:

@@ -24,7 +24,7 @@ _Table = tuple[Callable[[Api], Iterable[Any]], list[MetricSpec[Any]]]
 
 
 def _refused(api: Api) -> Iterator[tuple[str, Limit, int]]:
-    for node, counts in api.registry.admission.refused().items():
+    for node, counts in api.registry.limits.refused().items():
         yield from ((node, limit, count) for limit, count in counts.items())
 
 

@@ -162,7 +162,7 @@ def _describe_node(registry: Registry, entry: NodeEntry, now: float) -> Node:
         used_ratio=Ratios(*(ratio(state.used, state.capacity, resource) for resource in RESOURCES)),
         top={} if heartbeat is None else heartbeat.top,
         containers=len(run.containers),
-        refused=dict(registry.admission.refused_of(entry.name)),
+        refused=dict(registry.limits.refused_of(entry.name)),
         placement=registry.tables.record(entry.name, now),
         availability=None,
         mean=None,

@@ -91,7 +91,7 @@ async def test_a_node_over_its_limits_has_an_alert() -> None:
     clock = Clock()
     async with running(limited(), clock=clock) as collector:
         registry = collector.core.registry
-        registry.admission.admit(report("mallory", containers=many(25)), clock.now)
+        registry.limits.apply(report("mallory", containers=many(25)), clock.now)
         [opened] = await collector.analysis.detect()
         assert (opened.finding.kind, opened.finding.subject) == ("limit", "mallory")
         assert "containers (5)" in opened.finding.evidence
@@ -203,7 +203,7 @@ async def test_an_honest_large_node_is_within_the_defaults() -> None:
             large = msgspec.structs.replace(large, heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage))
             await store_reports(collector.core, [large])
         registry = collector.core.registry
-        assert (registry.container_count(), registry.admission.refused()) == (500, {})
+        assert (registry.container_count(), registry.limits.refused()) == (500, {})
 
 
 @pytest.mark.slow
@@ -309,7 +309,7 @@ async def test_containers_that_only_end_are_new_names_too() -> None:
                 Event(EventKind.DIED, START, container=f"e-{each}", joules_total=1.0) for each in names
             )
             await store_reports(core, [partial_report("mallory", sequence=sequence, gone=names, events=ends)])
-        refused = core.registry.admission.refused_of("mallory")
+        refused = core.registry.limits.refused_of("mallory")
         assert refused == {"new_containers": 6 * 40 - LIMITS.max_new_containers_per_hour}
         assert len(await core.history.events(1000)) <= LIMITS.max_new_containers_per_hour
 
@@ -323,7 +323,7 @@ async def test_events_and_alerts_are_limited_per_hour() -> None:
         for sequence in range(2, 6):
             flood = partial_report("mallory", sequence=sequence, events=events, alerts=alerts)
             await store_reports(core, [flood])
-        refused = core.registry.admission.refused_of("mallory")
+        refused = core.registry.limits.refused_of("mallory")
         assert refused == {"events": 400 - 3 * 40, "alerts": 4 * 5000 - 4 * 3600}
         assert len(await core.history.events(1000)) == 3 * 40
 
@@ -338,12 +338,12 @@ async def test_texts_that_change_all_the_time_are_limited_per_hour() -> None:
             await store_reports(
                 core, [report("mallory", sequence=sequence, containers=[container(labels=labels)], gaps=gaps)]
             )
-        refused = core.registry.admission.refused_of("mallory")
+        refused = core.registry.limits.refused_of("mallory")
         assert refused[Limit.BYTES] >= 2 * 29 - 40 * 2048 // 5_000
         stored = await core.history.load_state(LIMITS)
         assert all(not each.report.state.gaps for each in stored.reports if each.report.state)
         await store_reports(core, [honest()])
-        assert core.registry.admission.refused_of("alpha") == {}
+        assert core.registry.limits.refused_of("alpha") == {}
 
 
 async def test_only_the_newest_state_is_read_at_the_start() -> None:
@@ -370,8 +370,8 @@ async def test_energy_that_no_node_can_use_is_refused_and_shown() -> None:
         bounded = await core.history.apply_retention(clock.now, core.config.limits)
         assert list(bounded) == ["mallory"]
         for node, buckets in bounded.items():
-            core.registry.admission.refuse(node, Limit.ENERGY, clock.now, buckets)
-        assert list(core.registry.admission.refused()) == ["mallory"]
+            core.registry.limits.refuse(node, Limit.ENERGY, clock.now, buckets)
+        assert list(core.registry.limits.refused()) == ["mallory"]
         accounts = await core.history.energy(START - 3600, START + 3600, GroupBy.NODE)
         joules_of = {each.key: each.joules for each in accounts}
         assert joules_of["alpha"] == pytest.approx(2000.0)

@@ -144,7 +144,7 @@ async def test_a_flood_of_one_node_is_answered_with_429_and_shown(tmp_path: Path
         assert statuses == [200, 429, 429]
         assert await send_as("alpha", 10, 1) == 200
         core = collector.core
-        assert core.registry.admission.refused() == {"mallory": {"rate": 2}}
+        assert core.registry.limits.refused() == {"mallory": {"rate": 2}}
         assert core.counters.reports[ReportOutcome.DELAYED] == 2
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from collector.config import LimitsConfig
 from collector.observe.limits.claims import bound_container, bound_curve, bound_state, bound_usage
-from collector.observe.limits.node_account import NOT_ADMITTED, AdmittedContainer, Item, Limit, NodeAccount
+from collector.observe.limits.node_account import UNKNOWN_CONTAINER, Item, KnownContainer, Limit, NodeAccount
 from collector.observe.usage.cluster import ClusterUsage
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, NodeState, Report
 from wire.resources import RESOURCES
@@ -31,7 +31,7 @@ _BIN_BYTES: Final = 6
 _LABEL_PREFIX: Final = "wattpack."
 
 
-class Admission:
+class NodeLimits:
     """Applies the limits to reports before they are stored. Not thread-safe."""
 
     def __init__(self, limits: LimitsConfig, usage: ClusterUsage) -> None:
@@ -40,7 +40,7 @@ class Admission:
         self._accounts: defaultdict[str, NodeAccount] = defaultdict(NodeAccount)
         self._max_new = limits.max_new_containers_per_hour
 
-    def admit(self, report: Report, now: float, *, is_stored: bool = False) -> Report:
+    def apply(self, report: Report, now: float, *, is_stored: bool = False) -> Report:
         """The part of a report that is within the limits of its node: the same object if all of it is.
 
         `is_stored` is for a report from the history: its containers are not new.
@@ -130,7 +130,7 @@ class Admission:
         max_labels = self._limits.max_labels
         for reported in containers:
             each = reported if len(reported.labels) <= max_labels else self._with_labels(account, reported)
-            held, fingerprint = account.containers.get(each.id, NOT_ADMITTED), _fingerprint(each)
+            held, fingerprint = account.containers.get(each.id, UNKNOWN_CONTAINER), _fingerprint(each)
             # All texts are in the fingerprint: if it is the same, so is the size.
             is_same = held.fingerprint == fingerprint
             size_bytes = held.size_bytes if is_same else _size_bytes(each)
@@ -145,21 +145,21 @@ class Admission:
             if is_same:
                 account.change_watts(held, watts)
             else:
-                account.put(each.id, AdmittedContainer(size_bytes, fingerprint, watts))
+                account.put(each.id, KnownContainer(size_bytes, fingerprint, watts))
             yield bounded
 
     def _exceeded(
         self,
         account: NodeAccount,
         container: ContainerState,
-        held: AdmittedContainer,
+        held: KnownContainer,
         size_bytes: int,
         *,
         is_stored: bool,
     ) -> Limit | None:
         """The limit that keeps a new container out, or a new description of one."""
         limits = self._limits
-        if held is NOT_ADMITTED and len(account.containers) >= limits.max_containers:
+        if held is UNKNOWN_CONTAINER and len(account.containers) >= limits.max_containers:
             return Limit.CONTAINERS
         if account.container_bytes + size_bytes - held.size_bytes > limits.max_bytes:
             return Limit.BYTES
@@ -169,9 +169,7 @@ class Admission:
             return Limit.NEW_CONTAINERS
         return None if self._count_bytes(account, _text_bytes(container)) else Limit.BYTES
 
-    def _bound(
-        self, account: NodeAccount, container: ContainerState, held: AdmittedContainer
-    ) -> ContainerState:
+    def _bound(self, account: NodeAccount, container: ContainerState, held: KnownContainer) -> ContainerState:
         """The container with its usage and power bounded by what its node can have."""
         room = max(0.0, self._limits.max_node_watts - account.container_watts + held.watts)
         bounded = bound_container(container, account.capacity, room)
