@@ -4,17 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from collector.common.arrays import Codes, Flags, Floats, Rows
-from collector.decide.policies.interface import LAXEST_CLASS, STRICTEST_CLASS
+from collector.common.arrays import Flags, Floats, Rows
 from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import picked
-from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
+from collector.snapshot.tables import Snapshot
 
 UNKNOWN_WATTS = 1e6
 """Cost of a node without a power curve: it ranks after all that have one."""
-_LIMIT_OF_CLASS = np.array(
-    [OVERBOOKING_LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)]
-)
 
 
 def share_or_zero(amounts: Floats, capacity: Floats) -> Floats:
@@ -37,14 +33,6 @@ def _most(ratios: Floats) -> Floats:
     cpu, memory, disk, network = ratios.T
     most: Floats = np.maximum(np.maximum(cpu, memory), np.maximum(disk, network))
     return most
-
-
-def promise_room(capacity: Floats, allocated: Floats, strictest: Codes, task_class: int) -> Floats:
-    """What may still be reserved on each node, by the strictest class of its tasks and the new one."""
-    strictest = np.where(strictest > 0, np.minimum(strictest, task_class), task_class)
-    # Transposed, so that numpy works on whole columns.
-    room: Floats = (capacity.T * _LIMIT_OF_CLASS[strictest]).T - allocated
-    return room
 
 
 class Carried(NamedTuple):

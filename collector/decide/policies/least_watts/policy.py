@@ -23,7 +23,6 @@ from collector.decide.policies.least_watts.cost import (
     UNKNOWN_WATTS,
     Carried,
     Costs,
-    promise_room,
     with_margin,
 )
 from collector.decide.policies.least_watts.learning import learn
@@ -37,6 +36,7 @@ from collector.decide.policies.least_watts.need import (
 from collector.decide.policies.least_watts.plan import rebalance
 from collector.decide.policies.least_watts.settings import KNOB, LeastWattsSettings
 from collector.decide.policies.least_watts.usage import Usage, usable
+from collector.decide.policies.overbooking import reject_overbooked
 from collector.decide.policies.scoring import instances_near, same_domain
 from collector.decide.policies.sorting import stable_argsort
 from collector.decide.policies.stability import may_sleep
@@ -132,11 +132,7 @@ def _refused(  # noqa: PLR0913, PLR0917 - question and prediction
     empty = np.flatnonzero(nodes.tasks == 0)
     free[empty] = np.where(usage.constrains, nodes.capacity[empty], np.nan)
     refused = without_room(refused, free, as_quantities(more))
-    if settings.overbooks:
-        return refused
-    room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
-    short = without_room(refused, room, request.reserve) != refused
-    return np.where(short, np.int8(Rejection.OVERBOOKED), refused)
+    return refused if settings.overbooks else reject_overbooked(snapshot, request, refused)
 
 
 def _carried(snapshot: Snapshot, costs: Costs, usage: Usage, shares: Floats, margins: Margins) -> Carried:
