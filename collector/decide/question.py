@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isnan
 from typing import Annotated, Any, Literal
 
@@ -157,7 +158,7 @@ def build_request(
     """Return the request for a policy, and what it assumes."""
     traits = task_traits(question.labels, default_class)
     constraints = tuple(parse_constraint(each) for each in question.constraints)
-    need = estimate_need(
+    need, assumed = estimate_need(
         snapshot,
         services=(question.service,) if question.service else (),
         image=question.image,
@@ -165,12 +166,8 @@ def build_request(
         reserve=question.reserve,
     )
     labelled = application_traits(question.labels, question.application or "")
-    request = Request(
-        demand=need.assumed.demand,
-        mean=need.assumed.mean,
-        variance=need.variance,
-        reserve=need.assumed.reserve,
-        known=need.known,
+    request = replace(
+        need,
         service=question.service,
         dominant=question.type or need.dominant,
         task_class=question.task_class or traits.task_class,
@@ -185,18 +182,8 @@ def build_request(
             question.delay_max_seconds or labelled.delay_max,
             question.talks_to or labelled.talks_to,
         ),
-        image=question.image,
     )
-    return request, need.assumed
-
-
-class ExpectedNeed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container is expected to need."""
-
-    assumed: Assumed
-    known: bool
-    variance: Four = (0.0, 0.0, 0.0, 0.0)
-    dominant: Resource | None = None
+    return request, assumed
 
 
 def estimate_need(
@@ -206,68 +193,65 @@ def estimate_need(
     image: str | None,
     demand: Quantities,
     reserve: Quantities,
-) -> ExpectedNeed:
-    """Return what a container needs: as given, or else as measured, or else a guess.
+) -> tuple[Request, Assumed]:
+    """Return a request for what a container needs: as given, or else as measured, or else a guess.
 
     `services` are the names that its service may have, the best first.
     """
-    known = snapshot.services.profiled
-    named = [row for name in services if (row := snapshot.services.index.get(name)) is not None]
-    row = next((row for row in named if known[row]), None)
+    table = snapshot.services
+    named = [row for name in services if (row := table.index.get(name)) is not None]
+    row = next((row for row in named if table.profiled[row]), None)
     basis = Basis.SERVICE
     if row is None and image is not None:
-        row, basis = snapshot.services.by_image.get(image), Basis.IMAGE
+        row, basis = table.by_image.get(image), Basis.IMAGE
     if reserve == _NOTHING and named:
         reserve = _largest_reservation(snapshot, named[0])
-    given = demand != _NOTHING
     if row is None:
-        return _unmeasured(demand, reserve, given=given)
-    table = snapshot.services
-    name, lead = table.names[row], int(table.dominant[row])
-    envelope, mean = (_or(demand, each[row]) for each in (table.envelope, table.mean))
-    measured = f"measured on {'' if basis is Basis.SERVICE else 'the same image, '}service {name}"
-    return ExpectedNeed(
-        assumed=Assumed(
-            basis=Basis.REQUEST if given else basis,
-            explanation=f"given in the request, the rest {measured}" if given else measured,
-            demand=envelope,
-            mean=mean,
-            reserve=reserve,
-        ),
-        known=True,
-        variance=_four(np.nan_to_num(table.variance[row], nan=0.0)),
+        assumed, variance, lead = _unmeasured(demand, reserve), _variance_of_guess(demand), NOWHERE
+    else:
+        assumed = _measured(snapshot, row, basis, demand, reserve)
+        variance = _four(np.nan_to_num(table.variance[row], nan=0.0))
+        lead = int(table.dominant[row])
+    request = Request(
+        demand=assumed.demand,
+        mean=assumed.mean,
+        variance=variance,
+        reserve=assumed.reserve,
+        known=row is not None,
         dominant=None if lead == NOWHERE else RESOURCES[lead],
+        image=image,
+    )
+    return request, assumed
+
+
+def _measured(snapshot: Snapshot, row: int, basis: Basis, demand: Quantities, reserve: Quantities) -> Assumed:
+    table, given = snapshot.services, demand != _NOTHING
+    where = f"{'' if basis is Basis.SERVICE else 'the same image, '}service {table.names[row]}"
+    return Assumed(
+        basis=Basis.REQUEST if given else basis,
+        explanation=f"given in the request, the rest measured on {where}"
+        if given
+        else f"measured on {where}",
+        demand=_or(demand, table.envelope[row]),
+        mean=_or(demand, table.mean[row]),
+        reserve=reserve,
     )
 
 
-def _unmeasured(demand: Quantities, reserve: Quantities, *, given: bool) -> ExpectedNeed:
-    if given:
-        assumed = Assumed(
-            basis=Basis.REQUEST,
-            explanation="given in the request, not measured yet",
-            demand=demand,
-            mean=demand,
-            reserve=reserve,
-        )
-        return ExpectedNeed(assumed=assumed, known=False, variance=_variance_of_guess(demand))
-    if reserve != _NOTHING:
+def _unmeasured(demand: Quantities, reserve: Quantities) -> Assumed:
+    if demand != _NOTHING:
+        basis, explanation = Basis.REQUEST, "given in the request, not measured yet"
+    elif reserve != _NOTHING:
+        basis = Basis.GUESS
         explanation = "a guess: the service is not measured yet, so its reservation is used"
-        return ExpectedNeed(
-            assumed=Assumed(
-                basis=Basis.GUESS, explanation=explanation, demand=reserve, mean=_NOTHING, reserve=reserve
-            ),
-            known=False,
+    else:
+        basis = Basis.NOTHING
+        explanation = (
+            "unknown: the service is not measured yet, and neither its demand nor a reservation of CPU and"
+            " memory is given, so it counts as 0"
         )
-    explanation = (
-        "unknown: the service is not measured yet, and neither its demand nor a reservation of CPU and memory"
-        " is given, so it counts as 0"
-    )
-    return ExpectedNeed(
-        assumed=Assumed(
-            basis=Basis.NOTHING, explanation=explanation, demand=_NOTHING, mean=_NOTHING, reserve=_NOTHING
-        ),
-        known=False,
-    )
+    expected = reserve if demand == _NOTHING else demand
+    return Assumed(basis=basis, explanation=explanation, demand=expected, mean=demand, reserve=reserve)
 
 
 def _variance_of_guess(demand: Quantities) -> Four:

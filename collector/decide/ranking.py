@@ -1,4 +1,4 @@
-"""Rank nodes for a request by a policy, with predictions and reasons."""
+"""Place a container: question, ranking with predictions and reasons, reservation; live and in replay."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,10 +20,11 @@ from collector.decide.answers import (
     Reservation,
 )
 from collector.decide.policies.admission.rule import AdmissionRule
-from collector.decide.policies.filters import describe_refusal, describe_rejection
-from collector.decide.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
-from collector.decide.policies.node_filters import node_filters
-from collector.decide.reservations import PendingTasks, fold_pending
+from collector.decide.policies.filters import describe_refusal, describe_rejection, node_filters
+from collector.decide.policies.interface import Ranking, Rejection, Request
+from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.question import PlacementQuestion, build_request
+from collector.decide.reservations import PendingPlacement, PendingTasks, Reservations, fold_pending
 from collector.snapshot.columns import square
 from collector.snapshot.tables import Snapshot
 
@@ -34,11 +35,46 @@ _ROOT_OF_2 = sqrt(2)
 _NO_CURVE = "the node has not reported a power curve yet"
 
 
-def rank(  # noqa: PLR0913 - request, policy and rules
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The answer to a question about one container."""
+
+    request: Request
+    assumed: Assumed
+    ranking: Ranking
+    reservation: PendingPlacement | None
+    """On the best node, if the question asks for one and a node fits."""
+
+
+def place_container(  # noqa: PLR0913 - question, policy and state
+    snapshot: Snapshot,
+    question: PlacementQuestion,
+    chosen: PolicyChoice,
+    reservations: Reservations,
+    *,
+    default_class: int,
+    now: float,
+    admission: AdmissionRule | None = None,
+) -> Placement:
+    """Rank the nodes, and reserve the best one if the question requests it.
+
+    Raise `LimitError` if too many placements are pending.
+    """
+    request, assumed = build_request(question, snapshot, default_class)
+    left = reservations.left_by([question.service], now) if question.service else frozenset[str]()
+    ranking = rank(snapshot, request, chosen, left, admission=admission)
+    reservation = None
+    if question.reserve_seconds and ranking.best is not None:
+        reservation = reservations.place(
+            snapshot, request, snapshot.nodes.names[ranking.best], now=now, seconds=question.reserve_seconds
+        )
+    return Placement(request, assumed, ranking, reservation)
+
+
+def rank(
     snapshot: Snapshot,
     request: Request,
-    policy: Policy,
-    settings: PolicySettings,
+    chosen: PolicyChoice,
     left: frozenset[str] = frozenset(),
     *,
     admission: AdmissionRule | None = None,
@@ -47,9 +83,8 @@ def rank(  # noqa: PLR0913 - request, policy and rules
 
     Nodes that the service just `left`, and nodes that `admission` does not admit, are refused.
     """
-    assert policy.place is not None
     elsewhere = replace(request, exclude=request.exclude | left) if left else request
-    ranking = policy.place(snapshot, elsewhere, settings)
+    ranking = chosen.place(snapshot, elsewhere)
     refused = ranking.refused
     just_left = [
         snapshot.nodes.index[name] for name in left - request.exclude if name in snapshot.nodes.index
@@ -63,14 +98,13 @@ def rank(  # noqa: PLR0913 - request, policy and rules
     ranking = replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
     if admission is None:
         return ranking
-    return admission.apply(snapshot, request, ranking, has_margins=policy.has_margins)
+    return admission.apply(snapshot, request, ranking, has_margins=chosen.policy.has_margins)
 
 
-def warm_up(  # noqa: PLR0913 - the last question
+def warm_up(
     snapshot: Snapshot,
     request: Request,
-    policy: Policy,
-    settings: PolicySettings,
+    chosen: PolicyChoice,
     *,
     pending: PendingTasks,
     admission: AdmissionRule | None = None,
@@ -78,7 +112,7 @@ def warm_up(  # noqa: PLR0913 - the last question
     """Compute what answers on a new snapshot share, so that the first one does not take longer."""
     snapshot.build_indexes()
     snapshot = fold_pending(snapshot, pending)
-    rank(snapshot, request, policy, settings, admission=admission)
+    rank(snapshot, request, chosen, admission=admission)
     _load(snapshot)
 
 

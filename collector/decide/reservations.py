@@ -16,7 +16,6 @@ import numpy as np
 
 from collector.common.errors import LimitError
 from collector.decide.policies.interface import Request
-from collector.decide.policies.pending import pending_task
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot
 
@@ -91,7 +90,7 @@ class Reservations:
             id=name,
             made_at=now,
             expires_at=now + seconds,
-            sent=pending_task(request, node),
+            sent=request.pending_on(node),
             there_before=frozenset(there.get((node, request.service or ""), ())),
         )
         self.release(name)

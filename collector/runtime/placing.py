@@ -3,11 +3,10 @@
 from functools import partial
 from typing import NamedTuple
 
-from collector.decide.placing import Placement, place_container
 from collector.decide.policies.interface import Request
 from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.question import PlacementQuestion, resolve_policy, with_complete_labels
-from collector.decide.ranking import warm_up
+from collector.decide.ranking import Placement, place_container, warm_up
 from collector.runtime.parts import Core
 from collector.snapshot.tables import Snapshot
 
@@ -24,8 +23,7 @@ def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
     core.snapshots.warm_up = partial(
         warm_up,
         request=request,
-        policy=chosen.policy,
-        settings=chosen.settings,
+        chosen=chosen,
         pending=core.reservations.pending,
         admission=core.admission,
     )

@@ -39,12 +39,6 @@ def as_row(quantities: Quantities) -> Floats:
     return np.array(four(quantities, missing=0.0))
 
 
-def as_quantities(row: Floats) -> Quantities:
-    """A row of known amounts as quantities."""
-    cpu, memory, disk, network = (float(each) for each in row)
-    return Quantities(cpu, round(memory), disk, network)
-
-
 def first_known(*quantities: Quantities) -> Four:
     """The first known value of some quantities, per resource; 0 where all are unknown."""
     cpu, memory, disk, network = (
@@ -52,11 +46,6 @@ def first_known(*quantities: Quantities) -> Four:
         for values in zip(*(each.values for each in quantities), strict=True)
     )
     return cpu, memory, disk, network
-
-
-def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
-    """Rows of one number per resource, as an array."""
-    return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
 
 
 def square(amounts: Floats) -> Floats:

@@ -30,7 +30,7 @@ CPU_AND_MEMORY = slice(0, 2)
 
 def reject_unless_reservation_fits(snapshot: Snapshot, request: Request) -> Codes:
     """Reject the nodes where the reservation does not fit next to those that are there."""
-    return without_room(eligible(snapshot, request), free_of_allocated(snapshot), request.reserve)
+    return without_room(eligible(snapshot, request), free_of_allocated(snapshot), as_row(request.reserve))
 
 
 def allocated_ratio(snapshot: Snapshot, request: Request) -> Floats:

@@ -10,11 +10,11 @@ from collector.analysis.analysis import LatestAnalysis
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
-from collector.decide.placing import Placement, place_container
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import ApplicationPlacement
 from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.question import PlacementQuestion, build_request
+from collector.decide.ranking import Placement, place_container
 from collector.decide.reservations import Reservations
 from collector.features.network.mesh.delays import Delays
 from collector.history.interface import UsageKey

@@ -34,6 +34,7 @@ from collector.decide.policies.interface import FillLimits, Plan, Policy, Rankin
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain, share
 from collector.decide.policies.stability import estimate_watts, may_leave, may_wake, move_joules
+from collector.snapshot.columns import as_row
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
@@ -49,8 +50,10 @@ def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     # The next plan would move something off a node with a bottleneck.
     refused = reject_strained(nodes, refused)
-    refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
-    refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
+    refused = without_room(refused, free_of_allocated(snapshot), as_row(request.reserve))
+    refused = without_room(
+        refused, left - nodes.capacity * (1.0 - settings.fill_ratio), as_row(request.demand)
+    )
     free = left / nodes.known_capacity
     dominant = _dominant(snapshot, request)
     available = _mean(free) if dominant == NOWHERE else _available(free, dominant)

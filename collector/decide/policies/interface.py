@@ -13,8 +13,9 @@ from collector.common.applications import NO_APPLICATION, ApplicationTraits
 from collector.common.arrays import Codes, Floats, Rows
 from collector.decide.policies.actions import Action
 from collector.decide.policies.sorting import stable_argsort
-from collector.snapshot.columns import Four, first_known
+from collector.snapshot.columns import Four, first_known, four
 from collector.snapshot.constraints import Constraint
+from collector.snapshot.pending import PendingTask
 from collector.snapshot.tables import Snapshot, TaskKind
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
@@ -65,6 +66,20 @@ class Request:
     def likely_envelope(self) -> Four:
         """Its demand; where unknown, its reservation, or else 0."""
         return first_known(self.demand, self.reserve)
+
+    def pending_on(self, node: str) -> PendingTask:
+        """What it adds to a node until it is measured there."""
+        return PendingTask(
+            node=node,
+            service=self.service,
+            allocated=four(self.reserve),
+            envelope=self.likely_envelope,
+            mean=self.likely_mean,
+            variance=self.variance,
+            task_class=self.task_class,
+            is_known=self.known or any(self.variance),
+            application=self.application,
+        )
 
 
 class Rejection(IntEnum):

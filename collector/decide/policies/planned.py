@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from collector.common.arrays import Flags, Rows
 from collector.decide.policies.actions import Action, Move
+from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Stability
-from collector.decide.policies.node_filters import OpenNodes
 from collector.decide.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.decide.policies.stability import may_leave, may_receive, no_return_nodes
 from collector.snapshot.tables import NOWHERE, Snapshot

@@ -6,9 +6,9 @@ from collector.act.new_services import NewService, container_question
 from collector.act.orchestrator_state import UnknownConstraintError
 from collector.act.situation import Situation
 from collector.common.orchestrator import ServiceView
-from collector.decide.placing import place_container
-from collector.decide.policies.node_filters import node_filters
+from collector.decide.policies.filters import node_filters
 from collector.decide.question import resolve_policy, with_complete_labels
+from collector.decide.ranking import place_container
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.errors import UserError
 

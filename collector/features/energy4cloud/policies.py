@@ -21,9 +21,8 @@ from msgspec import Meta
 
 from collector.common.arrays import Flags, Rows
 from collector.decide.policies.actions import Action, Cut, Start
-from collector.decide.policies.filters import eligible
+from collector.decide.policies.filters import OpenNodes, eligible
 from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
-from collector.decide.policies.node_filters import OpenNodes
 from collector.decide.policies.overbooking import (
     ReservationBook,
     allocations,

@@ -9,8 +9,8 @@ import numpy as np
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, Cut, Kill
+from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import LAXEST_CLASS, Request
-from collector.decide.policies.node_filters import OpenNodes
 from collector.decide.policies.overbooking import (
     RESERVED,
     ROUNDING,

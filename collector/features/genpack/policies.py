@@ -20,6 +20,7 @@ from collector.decide.policies.overbooking import reject_overbooked
 from collector.decide.policies.scoring import availability, each_percent, instances_near, same_domain
 from collector.decide.policies.stability import estimate_watts
 from collector.features.genpack.phase import GenPackSettings, Phase, generations
+from collector.snapshot.columns import as_row
 from collector.snapshot.tables import Generation, Snapshot
 from wire.resources import Quantities
 
@@ -35,7 +36,7 @@ def place(snapshot: Snapshot, request: Request, settings: GenPackSettings) -> Ra
     nodes = snapshot.nodes
     room = free_of_envelopes(snapshot) - nodes.capacity * (1.0 - settings.fill_ratio)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = without_room(refused, room, expected_need(request))
+    refused = without_room(refused, room, as_row(expected_need(request)))
     if not settings.overbooks:
         refused = reject_overbooked(snapshot, request, refused)
     generation = generations(snapshot, settings)

@@ -90,7 +90,7 @@ async def _rank(core: Core, pod: KubePod, policy_name: str | None) -> tuple[Snap
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
     left = core.reservations.left_by((pod.workload, pod.name), core.clock())
     warm_up_with(core, request, chosen)
-    ranking = rank(snapshot, request, chosen.policy, chosen.settings, left, admission=core.admission)
+    ranking = rank(snapshot, request, chosen, left, admission=core.admission)
     return snapshot, request, ranking
 
 

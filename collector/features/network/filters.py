@@ -3,8 +3,8 @@
 import numpy as np
 
 from collector.common.arrays import Flags
+from collector.decide.policies.filters import NodeFilter
 from collector.decide.policies.interface import Rejection, Request
-from collector.decide.policies.node_filters import NodeFilter
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     NearMembers,

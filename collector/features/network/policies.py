@@ -33,6 +33,7 @@ from collector.features.network.applications.distance import (
 from collector.features.network.applications.problem import absent_image, build, free_amounts, used_nodes
 from collector.features.network.applications.together import bring_together
 from collector.features.network.mesh.delays import Delays
+from collector.snapshot.columns import as_row
 from collector.snapshot.tables import Snapshot
 
 _SPREAD_PENALTY = 10.0
@@ -45,8 +46,8 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     """Rank nodes by what one more container adds to F."""
     reasons_against = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     free = free_amounts(snapshot)
-    refused = without_room(reasons_against, free[:, :4], request.reserve)
-    refused = without_room(refused, free[:, 4:], request.demand)
+    refused = without_room(reasons_against, free[:, :4], as_row(request.reserve))
+    refused = without_room(refused, free[:, 4:], as_row(request.demand))
     application = application_of(snapshot, request)
     used = used_nodes(snapshot, application)
     could = int((np.isin(reasons_against, (Rejection.NOT, Rejection.DISTANCE)) | used).sum())

@@ -2,22 +2,26 @@
 
 import asyncio
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from collector.analysis.usage import to_quantities
 from collector.common.errors import ApiError
+from collector.config import ControlConfig
 from collector.decide.answers import (
     PlacementHint,
     PlanHint,
     Policies,
+    PolicyInfo,
     Reservation,
     ReservationList,
 )
-from collector.decide.planning import RebalanceQuestion, plan, policies
-from collector.decide.question import PlacementQuestion, resolve_policy
+from collector.decide.policies.interface import PolicySettings
+from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.policies.table import POLICIES
+from collector.decide.question import Name, PlacementQuestion, resolve_policy
 from collector.decide.ranking import hint
 from collector.decide.reservations import PendingPlacement
 from collector.runtime.parts import Core
@@ -65,6 +69,17 @@ def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> P
     )
 
 
+class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question for a plan. It changes nothing."""
+
+    policy: Name | None = None
+    """Default: `control.timer_policy`, which the collector itself runs, or else `placement.policy`."""
+    settings: dict[str, Any] = {}
+    """Settings of the policy. Default: as configured."""
+    moves: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    """Maximum number of moves; overrides the setting `moves`."""
+
+
 async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
@@ -74,9 +89,42 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
         return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
 
 
+def plan(snapshot: Snapshot, chosen: PolicyChoice, control: ControlConfig) -> PlanHint:
+    """Return the plan of a policy."""
+    made = chosen.rebalance(snapshot)
+    return PlanHint(
+        policy=chosen.policy.name,
+        at=snapshot.at,
+        actions=made.actions,
+        reasons=made.reasons,
+        left=made.left,
+        timer_policy=control.timer_policy,
+        alert_policy=control.policy,
+        watts_before=made.watts_before,
+        watts_after=made.watts_after,
+    )
+
+
 async def list_policies(core: Core) -> Policies:
     """List policies with their settings."""
-    return Policies(default=core.config.placement.policy, policies=policies())
+    infos = [
+        PolicyInfo(
+            name=policy.name,
+            summary=policy.summary,
+            for_whom=policy.for_whom,
+            places=policy.place is not None,
+            plans=policy.rebalance is not None,
+            settings=_schema(policy.settings),
+        )
+        for policy in POLICIES.values()
+    ]
+    return Policies(default=core.config.placement.policy, policies=infos)
+
+
+def _schema(settings: type[PolicySettings]) -> dict[str, Any]:
+    (_,), components = msgspec.json.schema_components([settings])
+    schema: dict[str, Any] = components[settings.__name__]
+    return {name: schema["properties"][name] for name in schema["properties"]}
 
 
 async def list_reservations(core: Core) -> ReservationList:

@@ -37,7 +37,7 @@ from collector.decide.policies.stability import (
     may_wake,
     move_joules,
 )
-from collector.snapshot.columns import CPU, MEMORY, as_quantities, coalesce, first_known, sum_by_node
+from collector.snapshot.columns import CPU, MEMORY, coalesce, first_known, sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLISHED, Overload, overloaded
 
@@ -316,7 +316,7 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
     nodes = snapshot.nodes
     need = np.array(first_known(request.reserve, request.demand))
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = without_room(refused, free_of_load(snapshot), as_quantities(need))
+    refused = without_room(refused, free_of_load(snapshot), need)
     if not settings.overbooks:
         refused = reject_overbooked(snapshot, request, refused)
     load = np.fmax(nodes.used, nodes.mean)

@@ -13,7 +13,6 @@ from collector.snapshot.columns import (
     Four,
     coalesce,
     four,
-    four_columns,
     strictest_by_node,
     sum_by_node,
 )
@@ -29,6 +28,11 @@ if TYPE_CHECKING:
     from collector.features.promises.ledger.promises import Promise
 
 _UNKNOWN = Quantities()
+
+
+def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
+    """Rows of one number per resource, as an array."""
+    return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ _SPREAD = PolicyChoice(SPREAD, SPREAD.settings())
 
 def test_ranked_nodes_beyond_the_limit_are_refused_with_the_figures() -> None:
     snapshot, rule = small_cluster(), AdmissionRule(0.05, ShortageRecord())
-    before = rank(snapshot, ONE, _SPREAD.policy, _SPREAD.settings)
-    after = rank(snapshot, ONE, _SPREAD.policy, _SPREAD.settings, admission=rule)
+    before = rank(snapshot, ONE, _SPREAD)
+    after = rank(snapshot, ONE, _SPREAD, admission=rule)
     full, calm, empty = (snapshot.nodes.index[name] for name in ("full", "calm", "empty"))
     assert full in before.rows
     assert sorted(after.rows) == sorted((calm, empty))

@@ -13,8 +13,7 @@ import numpy as np
 from collector.common.arrays import Flags, Floats, Rows
 from collector.decide.policies.interface import Request
 from collector.decide.policies.least_watts.cluster import FULL_RATIO
-from collector.decide.policies.least_watts.learning import learn
-from collector.decide.policies.least_watts.margins import Margins, Tail
+from collector.decide.policies.least_watts.margins import Margins, Tail, learn
 from collector.decide.policies.least_watts.need import (
     expected_shares,
     pending_use,

@@ -7,8 +7,7 @@ import numpy as np
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.decide.policies.least_watts.cost import Costs, share_or_zero, with_margin
-from collector.decide.policies.least_watts.learning import learn
-from collector.decide.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
+from collector.decide.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins, learn
 from collector.decide.policies.least_watts.settings import LeastWattsSettings
 from collector.decide.policies.least_watts.usage import Usage, node_sums, usable
 from collector.decide.policies.planned import PlannedCluster

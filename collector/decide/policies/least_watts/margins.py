@@ -14,8 +14,10 @@ import numpy as np
 
 from collector.common.arrays import Floats, Rows
 from collector.decide.policies.least_watts.pooling import typical, weights_of, without_extremes
-from collector.decide.policies.least_watts.usage import Usage
+from collector.decide.policies.least_watts.settings import LeastWattsSettings
+from collector.decide.policies.least_watts.usage import WINDOW_SECONDS, Usage, learn_usage
 from collector.snapshot.columns import CPU, MEMORY
+from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
 
 FEWEST_WINDOWS = 12
@@ -23,6 +25,8 @@ FEWEST_WINDOWS = 12
 WINDOWS_PER_SHORTAGE = 2.0
 """Windows that may be short, by the accepted share of the time: a node that is short is relieved at the next
 decision, on average half a window later."""
+_FEWEST_TO_ASSUME = 4
+"""Windows from which Student's t distribution has a variance."""
 _PARTITIONS = 4
 """Each container is in as many random groups."""
 _MOST_GROUPED = 4000
@@ -118,6 +122,40 @@ class Margins:
         if not observed:
             return f"{margin}: assumed until {FEWEST_WINDOWS + 1} windows of five minutes are observed"
         return f"{margin}: learned from {observed} windows of groups of containers"
+
+
+def learn(snapshot: Snapshot, settings: LeastWattsSettings) -> tuple[Usage, Margins]:
+    """Return the expected use of containers, and the margins of nodes."""
+    usage = snapshot.cached("usage", lambda: learn_usage(snapshot))
+    ratios = settings.short_ratios
+    freedom = _freedom(snapshot)
+    key = "margins", freedom, *ratios.tolist()
+    return usage, snapshot.cached(key, lambda: learn_margins(usage, ratios, _cores(snapshot), freedom))
+
+
+def _freedom(snapshot: Snapshot) -> int:
+    """The degrees of freedom of a typical container's variance: its windows less one, as an odd number.
+
+    Pending tasks with a known use have the profile of their service, which takes an hour to learn.
+    """
+    windows = snapshot.cached("windows", lambda: _observed_windows(snapshot))
+    if np.isnan(windows):
+        windows = FEWEST_WINDOWS if snapshot.pending.is_known.any() else 0.0
+    return int(min(max(windows, _FEWEST_TO_ASSUME), FEWEST_WINDOWS)) // 2 * 2 - 1
+
+
+def _observed_windows(snapshot: Snapshot) -> float:
+    """The median number of windows of the containers that are observed; NaN if none is."""
+    seconds = snapshot.tasks.observed_seconds
+    seconds = seconds[seconds > 0]
+    return float(np.floor(np.median(seconds) / WINDOW_SECONDS)) if seconds.size else np.nan
+
+
+def _cores(snapshot: Snapshot) -> float:
+    """The CPU of a typical node."""
+    known = snapshot.nodes.capacity[:, CPU]
+    known = known[~np.isnan(known)]
+    return float(np.median(known)) if known.size else 0.0
 
 
 def learn_margins(usage: Usage, short_ratios: Floats, cores: float, freedom: int) -> Margins:

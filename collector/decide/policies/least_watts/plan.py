@@ -13,11 +13,11 @@ import numpy as np
 from collector.common.arrays import Flags, Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import PowerOff, PowerOn
+from collector.decide.policies.filters import node_filters
 from collector.decide.policies.interface import Plan
 from collector.decide.policies.least_watts.cluster import Choice, LeastWattsCluster
 from collector.decide.policies.least_watts.settings import LeastWattsSettings
 from collector.decide.policies.least_watts.usage import WINDOW_SECONDS
-from collector.decide.policies.node_filters import node_filters
 from collector.decide.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
 from collector.snapshot.columns import CPU
 from collector.snapshot.tables import NOWHERE, Snapshot

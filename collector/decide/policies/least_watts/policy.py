@@ -25,8 +25,7 @@ from collector.decide.policies.least_watts.cost import (
     Costs,
     with_margin,
 )
-from collector.decide.policies.least_watts.learning import learn
-from collector.decide.policies.least_watts.margins import Margins
+from collector.decide.policies.least_watts.margins import Margins, learn
 from collector.decide.policies.least_watts.need import (
     expected_shares,
     request_need,
@@ -40,7 +39,6 @@ from collector.decide.policies.overbooking import reject_overbooked
 from collector.decide.policies.scoring import instances_near, same_domain
 from collector.decide.policies.sorting import stable_argsort
 from collector.decide.policies.stability import may_sleep
-from collector.snapshot.columns import as_quantities
 from collector.snapshot.power_curves import picked
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
@@ -131,7 +129,7 @@ def _refused(  # noqa: PLR0913, PLR0917 - question and prediction
     # The only task of a node may use all of it: otherwise the largest would fit nowhere.
     empty = np.flatnonzero(nodes.tasks == 0)
     free[empty] = np.where(usage.constrains, nodes.capacity[empty], np.nan)
-    refused = without_room(refused, free, as_quantities(more))
+    refused = without_room(refused, free, more)
     return refused if settings.overbooks else reject_overbooked(snapshot, request, refused)
 
 

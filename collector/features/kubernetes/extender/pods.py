@@ -1,6 +1,7 @@
 """Placement requests of pods: resource requests, workload, and learned need."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -43,7 +44,7 @@ def pod_request(pod: KubePod, snapshot: Snapshot, default_class: int) -> Request
     # A profile by image is that of one container, so it does not fit a pod of several images.
     image = images.pop() if len(images) == 1 else None
     requests = pod.requests
-    need = estimate_need(
+    need, _ = estimate_need(
         snapshot,
         services=(pod.workload, pod.name),
         image=image,
@@ -51,19 +52,13 @@ def pod_request(pod: KubePod, snapshot: Snapshot, default_class: int) -> Request
         reserve=Quantities(requests.cpu_cores or None, requests.memory_bytes or None),
     )
     is_job = any(owner.kind in _JOB_KINDS for owner in metadata.owner_references)
-    return Request(
-        demand=need.assumed.demand,
-        mean=need.assumed.mean,
-        variance=need.variance,
-        reserve=need.assumed.reserve,
-        known=need.known,
+    return replace(
+        need,
         service=pod.workload if pod.workload in snapshot.services.index else pod.name,
-        dominant=need.dominant,
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
         labels=metadata.labels,
         application=application_traits(labels_of(pod), metadata.namespace),
-        image=image,
     )
 
 

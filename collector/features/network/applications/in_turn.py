@@ -9,7 +9,6 @@ from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, PowerOn
 from collector.decide.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Request
-from collector.decide.policies.pending import pending_task
 from collector.decide.policies.resolve import PolicyChoice
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import describe_refusals, placed_answer, refused_answer
@@ -68,7 +67,7 @@ def _follow(
     names = snapshot.nodes.names
     rows, needs = [start], list(first.needs(start))
     for number, request in enumerate(requests[1:], 1):
-        before = pending_task(requests[number - 1], names[rows[-1]])
+        before = requests[number - 1].pending_on(names[rows[-1]])
         snapshot = with_pending(snapshot, [before], snapshot.turn + 1)
         ranking = choice.place(snapshot, request)
         row = _first_usable(ranking, ranking.rows.tolist())

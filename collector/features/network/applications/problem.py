@@ -211,8 +211,8 @@ def _refused(  # noqa: PLR0913 - question and nodes
     snapshot: Snapshot, request: Request, refused: Codes, free: Floats, near: Flags | None, *, spreads: bool
 ) -> Codes:
     """Reject the nodes as well that lack room, are too far from members, or run the service already."""
-    refused = without_room(refused, free[:, :4], request.reserve)
-    refused = without_room(refused, free[:, 4:], request.demand)
+    refused = without_room(refused, free[:, :4], as_row(request.reserve))
+    refused = without_room(refused, free[:, 4:], as_row(request.demand))
     if near is not None:
         refused[(refused == Rejection.NOT) & ~near] = Rejection.DISTANCE
     service = snapshot.services.index.get(request.service or "")

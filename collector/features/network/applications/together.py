@@ -12,8 +12,8 @@ import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
+from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Plan, Stability
-from collector.decide.policies.node_filters import OpenNodes
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.stability import estimate_watts, move_joules
 from collector.features.network.applications.distance import (

@@ -19,10 +19,9 @@ import numpy as np
 from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, Kill, Start
-from collector.decide.policies.filters import eligible, free_of_allocated, without_room
+from collector.decide.policies.filters import OpenNodes, eligible, free_of_allocated, without_room
 from collector.decide.policies.interface import Plan, Policy, Ranking, Rejection, Request
-from collector.decide.policies.node_filters import OpenNodes
-from collector.decide.policies.overbooking import reservation_of, reserved_quantities
+from collector.decide.policies.overbooking import reservation_of
 from collector.decide.policies.scoring import instances_near, same_domain
 from collector.decide.policies.sorting import stable_argsort
 from collector.decide.policies.stability import estimate_watts
@@ -201,7 +200,7 @@ def rank_by_queue(
     fits = fits[stable_argsort(-points_of[fits])]
     rows, points = np.concatenate((fits, found.with_room)), points_of[fits]
     below = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
-    refused = without_room(refused, free_of_allocated(snapshot), reserved_quantities(demand))
+    refused = without_room(refused, free_of_allocated(snapshot), demand)
     refused[refused == Rejection.NOT] = Rejection.NEEDS_ROOM
     refused[rows] = Rejection.NOT
     build = _Actions(snapshot, slo, rules, settings)

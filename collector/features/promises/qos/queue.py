@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Flags, Floats, Rows
+from collector.decide.policies.filters import OpenNodes, node_filters
 from collector.decide.policies.interface import Stability
-from collector.decide.policies.node_filters import OpenNodes, node_filters
 from collector.decide.policies.overbooking import RESERVED, allocations, originals
 from collector.decide.policies.stability import may_receive
 from collector.features.promises.ledger.promises import Promise

@@ -118,13 +118,13 @@ def test_the_first_short_resource_is_named_and_unknown_room_refuses_nothing() ->
     free = np.array(
         [[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0], [2.0, 2.0, np.nan, np.nan], [2.0, 2.0, 1.0, 9.0]]
     )
-    refused = without_room(np.zeros(4, dtype=np.int8), free, Quantities(2.0, 2, 2.0, 2.0))
+    refused = without_room(np.zeros(4, dtype=np.int8), free, np.full(4, 2.0))
     assert refused.tolist() == [Rejection.CPU, Rejection.MEMORY, Rejection.NOT, Rejection.DISK]
 
 
 def test_a_rounding_error_is_not_a_shortage() -> None:
     free = np.array([[0.1 + 0.2 - 0.3 + 0.3] * 4])
-    assert without_room(np.zeros(1, dtype=np.int8), free - 1e-12, Quantities(0.3)).tolist() == [Rejection.NOT]
+    assert without_room(np.zeros(1, dtype=np.int8), free - 1e-12, np.array([0.3])).tolist() == [Rejection.NOT]
 
 
 def test_load_is_the_reported_one_or_the_sum_of_the_tasks() -> None:

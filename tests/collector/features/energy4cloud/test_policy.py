@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from collector.decide.policies.actions import Cut, Kill, Start
 from collector.decide.policies.interface import Rejection, Request
 from collector.decide.policies.overbooking import TOLERANCES, lenders
-from collector.decide.policies.pending import pending_task
 from collector.features.energy4cloud.policies import Energy4CloudSettings, place, rebalance
 from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
@@ -112,7 +111,7 @@ def test_a_pending_task_on_a_node_with_borrowed_cpu_counts_at_once() -> None:
     seen = assemble([replace(hot, used=promise(6.0, 1.0))], [busy])
     assert lenders(seen).tolist() == [False]
     one = request(1, 1, 4)
-    fuller = with_pending(seen, [pending_task(one, "hot")], 1)
+    fuller = with_pending(seen, [one.pending_on("hot")], 1)
     assert lenders(fuller).tolist() == [True]
     assert order(fuller, one) == ["hot"]
 

@@ -12,8 +12,8 @@ import pytest
 
 from collector.config import LimitsConfig
 from collector.decide.answers import PlanHint
-from collector.decide.planning import plan
 from collector.main import running
+from collector.serve.api.hints import plan
 from collector.serve.web.backpressure import Backpressure
 from collector.serve.web.scopes import TRUSTED, Caller, Scope
 from collector.serve.web.tokens import edit_tokens, make_token
