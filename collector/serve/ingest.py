@@ -17,8 +17,9 @@ from collector.runtime.event_stream import publish_events
 from collector.runtime.parts import Core, ReportKind, ReportOutcome
 from collector.serve.web.backpressure import BACKPRESSURE
 from collector.serve.web.bodies import JSON_TYPE, parse_body, read_body
-from collector.serve.web.scopes import CALLER, Caller
-from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch
+from collector.serve.web.routes import BAD_BODY, NO_HISTORY, ResponseSpec, Route, problem
+from collector.serve.web.scopes import CALLER, Caller, Scope
+from wire.messages import Batch, ContainerUsage, Receipt, Report, encode, parse_batch
 
 log = logging.getLogger(__name__)
 
@@ -146,3 +147,28 @@ def parse_reports(body: bytes) -> Sequence[Report]:
                 )
             ids.add(container.id)
     return reports
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/reports",
+        summary="Send reports of agents. A report that is already stored is acknowledged, without effect.",
+        serve=receive_reports,
+        body=Batch,
+        needs=Scope.NODE,
+        responses={
+            HTTPStatus.OK: ResponseSpec("All reports are on disk.", Receipt),
+            **BAD_BODY,
+            **problem(HTTPStatus.BAD_REQUEST, "The batch is invalid; none of it is stored."),
+            **problem(
+                HTTPStatus.FORBIDDEN,
+                "The token or certificate is not valid for a node in the batch, or the Host header is not a"
+                " name of the collector.",
+            ),
+            **problem(HTTPStatus.CONFLICT, "Another machine reports under the name of a node in the batch."),
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "The collector is overloaded; retry after Retry-After."),
+            **NO_HISTORY,
+        },
+    ),
+)

@@ -1,9 +1,15 @@
-"""Containers and alerts of a registry, as the API lists them."""
+"""Nodes, containers and alerts of a registry, as the API lists them."""
 
 from collector.common.reported_alerts import AlertState
 from collector.observe.registry import Registry
 from collector.serve.api.alerts import ClusterAlert, describe_node_alert
 from collector.serve.api.containers import Container, describe_container
+from collector.serve.api.nodes import Node, describe_node
+
+
+def list_nodes(registry: Registry, now: float) -> list[Node]:
+    """Nodes by name."""
+    return [describe_node(registry, entry, now) for entry in registry.nodes(now)]
 
 
 def list_containers(

@@ -4,8 +4,7 @@ import msgspec
 
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.rule import StoppedService
-from collector.runtime.parts import Core
-from collector.serve.api.control import control_of
+from collector.serve.api.control import Api
 from collector.serve.web.routes import Route, get
 
 
@@ -16,9 +15,9 @@ class BrownoutList(msgspec.Struct, frozen=True):
     """The first one starts first."""
 
 
-async def brownout(core: Core) -> BrownoutList:
+async def brownout(api: Api) -> BrownoutList:
     """List optional services that are stopped because resources are short."""
-    return BrownoutList(control_of(core).controller(Brownout).stopped)
+    return BrownoutList(api.control.controller(Brownout).stopped)
 
 
 ROUTES: tuple[Route, ...] = (get("/v1/brownout", brownout),)

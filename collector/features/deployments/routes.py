@@ -4,19 +4,18 @@ from http import HTTPStatus
 
 from collector.features.deployments.models import Deployment, DeployRequest
 from collector.features.deployments.placement import deploy
-from collector.runtime.parts import Core
-from collector.serve.api.control import control_of
+from collector.serve.api.control import Api
 from collector.serve.web.routes import NO_HISTORY, Route, post, problem
 from collector.serve.web.scopes import Scope
 
 
-async def deploy_services(core: Core, request: DeployRequest) -> Deployment:
+async def deploy_services(api: Api, request: DeployRequest) -> Deployment:
     """Choose the nodes of new services: make room if needed, and reserve the nodes.
 
     The response has temporary constraints for the new services. The control loop removes them once all tasks
     have a node.
     """
-    return await deploy(control_of(core), request)
+    return await deploy(api.control, request)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -4,8 +4,7 @@ import msgspec
 
 from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.status import ElasticStatus
-from collector.runtime.parts import Core
-from collector.serve.api.control import control_of
+from collector.serve.api.control import Api
 from collector.serve.web.routes import Route, get
 
 
@@ -16,9 +15,9 @@ class ElasticList(msgspec.Struct, frozen=True):
     """One entry per elastic service."""
 
 
-async def elastic_services(core: Core) -> ElasticList:
+async def elastic_services(api: Api) -> ElasticList:
     """List services whose replicas and CPU limits follow their load, with the last decision about each."""
-    return ElasticList(control_of(core).controller(ElasticController).statuses())
+    return ElasticList(api.control.controller(ElasticController).statuses())
 
 
 ROUTES: tuple[Route, ...] = (get("/v1/elastic", elastic_services),)

@@ -3,15 +3,14 @@
 import asyncio
 from dataclasses import dataclass, fields
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from collector.act.loop import ControlLoop
 from collector.act.make_room import plan_room
-from collector.act.records import Decision, Pause, Trigger
-from collector.act.situation import Situation
+from collector.act.records import Decision, DecisionOutcome, Pause, Trigger
 from collector.common.errors import ApiError
 from collector.decide.policies.actions import Action, Kill
 from collector.decide.policies.resolve import resolve
@@ -58,14 +57,8 @@ class DecisionsQuery(msgspec.Struct, frozen=True):
         None
     )
     service: Annotated[str | None, Meta(description="Only decisions that affect this service.")] = None
-    trigger: Annotated[
-        Literal["alert", "timer", "request", "waiting", "elastic", "brownout"] | None,
-        Meta(description="Only decisions with this trigger."),
-    ] = None
-    outcome: Annotated[
-        Literal["nothing", "dry", "running", "done", "partly", "refused", "failed"] | None,
-        Meta(description="Only decisions with this outcome."),
-    ] = None
+    trigger: Annotated[Trigger | None, Meta(description="Only decisions with this trigger.")] = None
+    outcome: Annotated[DecisionOutcome | None, Meta(description="Only decisions with this outcome.")] = None
     since: Annotated[float | None, Meta(description="Only decisions made at this Unix time or later.")] = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of decisions.")] = 100
 
@@ -119,19 +112,9 @@ class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The actions that the policy returns now."""
 
 
-def _situation(core: Core) -> Situation:
-    return control_of(core).actor.situation
-
-
-def control_of(core: Core) -> ControlLoop:
-    """The control loop of a running collector."""
-    assert isinstance(core, Api), "these routes need the control loop"
-    return core.control
-
-
-async def decisions(core: Core, query: DecisionsQuery) -> Decisions:
+async def decisions(api: Api, query: DecisionsQuery) -> Decisions:
     """List decisions with their reasons, steps and outcome."""
-    found = [each for each in _situation(core).journal.decisions() if _matches(each, query)]
+    found = [each for each in api.control.actor.situation.journal.decisions() if _matches(each, query)]
     return Decisions(found[: query.limit])
 
 
@@ -147,9 +130,9 @@ def _matches(decision: Decision, query: DecisionsQuery) -> bool:
     )
 
 
-async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
+async def replay(api: Api, query: ReplayQuery) -> ReplayedDecision:
     """Replay a decision: run its policy on the stored snapshot, and compare the plans."""
-    journal = _situation(core).journal
+    journal = api.control.actor.situation.journal
     found = journal.get(query.id)
     if found is None:
         detail = (
@@ -167,19 +150,19 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
         raise ApiError(HTTPStatus.GONE, "the snapshot behind this decision is no longer stored", "id")
     policy, snapshot = resolve(found.policy, found.settings), unpack(packed)
     if found.request is None:
-        async with core.planning:
+        async with api.planning:
             plan = await asyncio.to_thread(policy.rebalance, snapshot)
     else:
         question = msgspec.convert(found.request, PlacementQuestion)
-        plan = plan_room(snapshot, question, policy, core.config.placement.default_class).plan
+        plan = plan_room(snapshot, question, policy, api.config.placement.default_class).plan
     recorded, replayed = tuple(step.action for step in found.steps), plan.actions
     same = recorded == replayed and found.left == plan.left
     return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)
 
 
-async def make_room(core: Core, question: PlacementQuestion) -> Decision:
+async def make_room(api: Api, question: PlacementQuestion) -> Decision:
     """Make room for a container that fits on no node: limit, move or stop other containers."""
-    decision, _ = await control_of(core).make_room(question)
+    decision, _ = await api.control.make_room(question)
     return decision
 
 
@@ -209,9 +192,9 @@ class WaitingContainers(msgspec.Struct, frozen=True):
     """All waiting containers."""
 
 
-async def list_waiting(core: Core) -> WaitingContainers:
+async def list_waiting(api: Api) -> WaitingContainers:
     """List containers that were stopped to make room and wait to start again."""
-    situation = _situation(core)
+    situation = api.control.actor.situation
     by_task: dict[str, str] = {}
     by_service: dict[str | None, str] = {}
     for decision in reversed(situation.journal.decisions()):
@@ -232,7 +215,7 @@ async def list_waiting(core: Core) -> WaitingContainers:
         for task, step in situation.waiting.items()
         if isinstance(step.action, Kill)
     ]
-    default_class = core.config.placement.default_class
+    default_class = api.config.placement.default_class
     services = {each.name: each for each in situation.view.services}
     parked = [
         WaitingContainer(
@@ -251,22 +234,18 @@ async def list_waiting(core: Core) -> WaitingContainers:
     return WaitingContainers(sorted([*stopped, *parked], key=lambda each: each.since))
 
 
-async def status(core: Core) -> ControlStatus:
-    """Get the status of the control loop."""
-    return _status(core)
-
-
-async def set_pause(core: Core, question: ControlRequest) -> ControlStatus:
+async def set_pause(api: Api, question: ControlRequest) -> ControlStatus:
     """Pause the control loop, for a time or until it is resumed; or resume it."""
-    now = core.clock()
+    now = api.clock()
     until = None if question.seconds is None else now + question.seconds
     pause = Pause(since=now, until=until, why=question.why) if question.paused else None
-    await _situation(core).journal.set_pause(pause)
-    return _status(core)
+    await api.control.actor.situation.journal.set_pause(pause)
+    return await status(api)
 
 
-def _status(core: Core) -> ControlStatus:
-    now, settings = _situation(core), core.config.control
+async def status(api: Api) -> ControlStatus:
+    """Get the status of the control loop."""
+    now, settings = api.control.actor.situation, api.config.control
     return ControlStatus(
         driver=now.driver_name,
         dry_run=now.is_dry,

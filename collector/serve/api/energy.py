@@ -4,7 +4,6 @@ import asyncio
 import csv
 import io
 from collections.abc import Iterable
-from http import HTTPStatus
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -15,11 +14,10 @@ from collector.runtime.parts import Core
 from collector.runtime.tariff import Tariff
 from collector.serve.api.queries import DAY_SECONDS, End, PageQuery, Pager, Start, resolve_period
 from collector.serve.web.routes import (
-    BAD_QUERY,
-    FORBIDDEN,
     NO_HISTORY,
     ResponseSpec,
     Route,
+    get,
     json_response,
     parse_query,
 )
@@ -78,7 +76,7 @@ _by_day: Pager[Account, tuple[str]] = Pager(lambda account: (account.key or "",)
 
 
 async def energy(core: Core, request: web.Request) -> web.Response:
-    """Serve the accounts of a period."""
+    """Get energy in a period by node, container, service, label or day; by default the last day."""
     query = parse_query(request, EnergyQuery)
     found = await _all_energy(core, query)
     if query.format == "csv":
@@ -128,15 +126,11 @@ def _cell(value: str | float | None) -> str | float | None:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/v1/energy",
-        summary="Get energy in a period by node, container, service, label or day; by default the last day.",
-        serve=energy,
+    get(
+        "/v1/energy",
+        energy,
         query=EnergyQuery,
-        responses={HTTPStatus.OK: ResponseSpec("A page of energy accounts.", EnergyPage, text_type=_CSV_TYPE)}
-        | BAD_QUERY
-        | FORBIDDEN
-        | NO_HISTORY,
+        responds=ResponseSpec("A page of energy accounts.", EnergyPage, text_type=_CSV_TYPE),
+        problems=NO_HISTORY,
     ),
 )

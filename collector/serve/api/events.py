@@ -25,8 +25,6 @@ from collector.runtime.parts import Core
 from collector.serve.api.alerts import ClusterAlert, cluster_alerts
 from collector.serve.api.queries import PageQuery, Pager
 from collector.serve.web.routes import (
-    BAD_QUERY,
-    FORBIDDEN,
     NO_HISTORY,
     ResponseSpec,
     Route,
@@ -138,7 +136,10 @@ async def publishing_changes(core: Core) -> AsyncIterator[None]:
 
 
 async def stream(core: Core, request: web.Request) -> web.StreamResponse:
-    """Send changes until the client disconnects or falls behind, or the collector stops."""
+    """Stream changes as server-sent events: `node` when the state of a node changes, `alert` when an alert
+    opens or closes, `event` when a node reports an event, `missed` when messages were lost, and `end`, with a
+    reason, before the collector closes the stream.
+    """  # noqa: D205 - one sentence
     query = parse_query(request, StreamQuery)
     limit, owner = core.config.http.max_streams, request[CALLER].token
     # Without tokens, all clients have the same owner.
@@ -178,20 +179,12 @@ async def _write(response: web.StreamResponse, data: bytes) -> None:
 
 ROUTES: tuple[Route, ...] = (
     get("/v1/events", events, problems=NO_HISTORY),
-    Route(
-        method="GET",
-        path="/v1/stream",
-        summary="Stream changes as server-sent events: `node` when the state of a node changes, `alert` when"
-        " an alert opens or closes, `event` when a node reports an event, `missed` when messages were lost,"
-        " and `end`, with a reason, before the collector closes the stream.",
-        serve=stream,
-        is_stream=True,
+    get(
+        "/v1/stream",
+        stream,
         query=StreamQuery,
-        responses={
-            HTTPStatus.OK: ResponseSpec("Messages, with comments as keepalive.", content_type=STREAM_TYPE),
-            **BAD_QUERY,
-            **FORBIDDEN,
-            **problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many open streams; retry after Retry-After."),
-        },
+        responds=ResponseSpec("Messages, with comments as keepalive.", content_type=STREAM_TYPE),
+        problems=problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many open streams; retry after Retry-After."),
+        is_stream=True,
     ),
 )

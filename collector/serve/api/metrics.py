@@ -1,6 +1,6 @@
 """Metrics of the collector, read from its state at each scrape."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from collector.observe.limits.node_account import Limit
 from collector.runtime.parts import Core, ReportKind, ReportOutcome
 from collector.serve.api.cluster import open_alerts, summarize
 from collector.serve.api.control import Api
+from collector.serve.web.routes import ResponseSpec, Route, get
 from wire.http.serving import metrics_handler
 from wire.metrics import MetricSpec, metric_families
 from wire.version import __version__
@@ -26,6 +27,12 @@ _Table = tuple[Callable[[Api], Iterable[Any]], list[MetricSpec[Any]]]
 def _refused(api: Api) -> Iterator[tuple[str, Limit, int]]:
     for node, counts in api.registry.limits.refused().items():
         yield from ((node, limit, count) for limit, count in counts.items())
+
+
+def _counts(name: str, text: str, label: str, counts: Callable[[Api], Mapping[Any, float]]) -> _Table:
+    """A metric with one series for each key of a mapping."""
+    spec = MetricSpec[Any](name, text, lambda count: count[1], {label: lambda count: count[0]})
+    return lambda api: counts(api).items(), [spec]
 
 
 _TABLES: tuple[_Table, ...] = (
@@ -146,16 +153,11 @@ _TABLES: tuple[_Table, ...] = (
             ),
         ],
     ),
-    (
-        lambda api: open_alerts(api).items(),
-        [
-            MetricSpec(
-                "wattpack_cluster_open_alerts",
-                "Open alerts by kind. Nodes report those with kind=node; the collector detects the others.",
-                lambda count: count[1],
-                {"kind": lambda count: count[0]},
-            ),
-        ],
+    _counts(
+        "wattpack_cluster_open_alerts",
+        "Open alerts by kind. Nodes report those with kind=node; the collector detects the others.",
+        "kind",
+        open_alerts,
     ),
     (
         lambda api: [outbox] if (outbox := api.history.stats().outbox) else [],
@@ -178,49 +180,29 @@ _TABLES: tuple[_Table, ...] = (
             ),
         ],
     ),
-    (
-        lambda api: api.outages.by_dependency.items(),
-        [
-            MetricSpec(
-                "wattpack_collector_dependency_down",
-                "1 while a server that the collector depends on does not answer, else 0.",
-                lambda outage: bool(outage[1]),
-                {"dependency": lambda outage: outage[0].value},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_dependency_down",
+        "1 while a server that the collector depends on does not answer, else 0.",
+        "dependency",
+        lambda api: {each: bool(why) for each, why in api.outages.by_dependency.items()},
     ),
-    (
-        lambda api: api.registry.node_count(api.clock()).items(),
-        [
-            MetricSpec(
-                "wattpack_collector_nodes",
-                "Nodes by state: up, suspect or down.",
-                lambda count: count[1],
-                {"state": lambda count: count[0].label},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_nodes",
+        "Nodes by state: up, suspect or down.",
+        "state",
+        lambda api: {each.label: count for each, count in api.registry.node_count(api.clock()).items()},
     ),
-    (
-        lambda api: api.registry.alert_count().items(),
-        [
-            MetricSpec(
-                "wattpack_collector_alerts",
-                "Alerts reported by nodes, by state: open, or recently closed.",
-                lambda count: count[1],
-                {"state": lambda count: count[0].value},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_alerts",
+        "Alerts reported by nodes, by state: open, or recently closed.",
+        "state",
+        lambda api: api.registry.alert_count(),
     ),
-    (
-        lambda api: [(each, api.counters.reports[each]) for each in ReportOutcome],
-        [
-            MetricSpec(
-                "wattpack_collector_reports_total",
-                "Reports by outcome; a rejected or delayed request counts as one report.",
-                lambda count: count[1],
-                {"outcome": lambda count: count[0].value},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_reports_total",
+        "Reports by outcome; a rejected or delayed request counts as one report.",
+        "outcome",
+        lambda api: {each: api.counters.reports[each] for each in ReportOutcome},
     ),
     (
         _refused,
@@ -234,16 +216,11 @@ _TABLES: tuple[_Table, ...] = (
             ),
         ],
     ),
-    (
-        lambda api: [(each, api.counters.accepted[each]) for each in ReportKind],
-        [
-            MetricSpec(
-                "wattpack_collector_new_reports_total",
-                "Reports stored for the first time, by kind.",
-                lambda count: count[1],
-                {"kind": lambda count: count[0].value},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_new_reports_total",
+        "Reports stored for the first time, by kind.",
+        "kind",
+        lambda api: {each: api.counters.accepted[each] for each in ReportKind},
     ),
     (
         lambda api: [api.control.actor],
@@ -326,5 +303,10 @@ def metrics_registry(api: Api) -> CollectorRegistry:
 
 
 async def scrape(_core: Core, request: web.Request) -> web.StreamResponse:
-    """Serve the metrics."""
+    """Get the collector's own metrics in the Prometheus text format."""
     return await metrics_handler(request.app[REGISTRY])(request)
+
+
+ROUTES: tuple[Route, ...] = (
+    get("/metrics", scrape, responds=ResponseSpec("Metrics.", content_type="text/plain")),
+)

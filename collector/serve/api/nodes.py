@@ -1,6 +1,5 @@
 """Nodes, and the error for an unknown one."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Literal
@@ -139,12 +138,8 @@ class NodesQuery(TableQuery, frozen=True, kw_only=True):
 _NOT_REPORTED = NodeState(used=Quantities(), capacity=Quantities())
 
 
-def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> list[Node]:
-    """All nodes by name, or one; without `availability` and `mean`."""
-    return [_describe_node(registry, entry, now) for entry in registry.nodes(now, node=node)]
-
-
-def _describe_node(registry: Registry, entry: NodeEntry, now: float) -> Node:
+def describe_node(registry: Registry, entry: NodeEntry, now: float) -> Node:
+    """Convert a node for the API, without `availability` and `mean`."""
     run = entry.run
     state = _NOT_REPORTED if run.state is None else run.state.value
     heartbeat = None if run.heartbeat is None else run.heartbeat.value
@@ -203,7 +198,7 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
         page, after = sort_page(matching, _ORDERS.get(query.order), query)
     now, free = core.clock(), await _availability(core, [each.name for each in page])
     found = [
-        structs.replace(_describe_node(core.registry, entry, now), availability=free.get(entry.name))
+        structs.replace(describe_node(core.registry, entry, now), availability=free.get(entry.name))
         for entry in page
     ]
     if query.means:
@@ -213,9 +208,8 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
 
 async def _availability(core: Core, names: list[str]) -> dict[str, NodeAvailability]:
     nodes = (await core.snapshot()).nodes
-    places = [(name, bisect_left(nodes.names, name)) for name in names]
-    known = [(name, row) for name, row in places if nodes.names[row : row + 1] == (name,)]
-    rows = [row for _, row in known]
+    known = [name for name in names if name in nodes.index]
+    rows = [nodes.index[name] for name in known]
     capacity, envelope = nodes.capacity[rows], nodes.envelope_sum[rows]
     free = np.clip(capacity - envelope, 0.0, None)
     score = free_score(share(free, capacity))
@@ -225,7 +219,7 @@ async def _availability(core: Core, names: list[str]) -> dict[str, NodeAvailabil
             free=to_quantities(free[place]),
             score=float(score[place]),
         )
-        for place, (name, _) in enumerate(known)
+        for place, name in enumerate(known)
     }
 
 
@@ -250,14 +244,6 @@ def _find_nodes(core: Core, query: NodesQuery) -> list[NodeEntry]:
 
 def _search_text(name: str, labels: Mapping[str, str]) -> str:
     return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()
-
-
-def get_node(core: Core, name: str, field: str = "name") -> Node:
-    """A node without `mean`; raises `ApiError` about a field of the request if no node has this name."""
-    found = list_nodes(core.registry, core.clock(), node=name)
-    if not found:
-        raise no_such_node(name, field)
-    return found[0]
 
 
 async def _add_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:

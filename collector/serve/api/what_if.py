@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.common.ratios import Ratios
+from collector.common.liveness import Liveness
 from collector.runtime.parts import Core
-from collector.serve.api.nodes import Node, get_node, list_nodes
+from collector.serve.api.nodes import no_such_node
 from collector.serve.web.routes import Route, post, problem
 from powermodels.attribution.split import UNEQUAL_USE_ERROR
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.wire_curve import PowerCurveModel
-from wire.messages import MachineScope, PowerCurve, PowerScope, PowerSource
+from wire.messages import MachineScope, NodeState, PowerCurve, PowerScope, PowerSource
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 
 _NO_CURVE = "it has sent no power curve yet; an agent of this version sends one with each heartbeat"
@@ -124,23 +124,23 @@ async def what_if(core: Core, question: WhatIfRequest) -> WhatIfResult:
     The load is an envelope, or a multiple or share of the current load of a service.
     """
     change = _change(core, question)
-    if question.node is None:
-        nodes = list_nodes(core.registry, core.clock())
-    else:
-        nodes = [get_node(core, question.node, "$.node")]
+    nodes = list(core.registry.nodes(core.clock(), node=question.node))
+    if question.node is not None and not nodes:
+        raise no_such_node(question.node, "$.node")
     estimates, unknown = [], []
     for node in nodes:
         curve, envelope = core.registry.power_curve(node.name), change.on_node(node.name)
-        if node.state == "down":
+        state = None if node.run.state is None else node.run.state.value
+        if node.liveness is Liveness.DOWN:
             unknown.append(NoEstimate(node.name, _DOWN))
         elif curve is None:
             unknown.append(NoEstimate(node.name, _NO_CURVE))
-        elif node.used_ratio.cpu_ratio is None:
+        elif state is None or ratio(state.used, state.capacity, Resource.CPU) is None:
             unknown.append(NoEstimate(node.name, _NO_LOAD))
         elif envelope is None:
             unknown.append(NoEstimate(node.name, _NOT_RUNNING))
         else:
-            estimates.append(_estimate(node, curve, change, envelope))
+            estimates.append(_estimate(node.name, state, curve, change, envelope))
     estimates.sort(key=lambda each: (each.added_watts, each.node))
     return WhatIfResult(
         load=change.load,
@@ -203,17 +203,18 @@ def _total(parts: Iterable[Quantities]) -> Quantities:
     return Quantities(cores, None if memory_bytes is None else round(memory_bytes), disk, network)
 
 
-def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantities) -> WhatIfEstimate:
-    shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
+def _estimate(
+    node: str, state: NodeState, curve: PowerCurve, change: _Change, envelope: Quantities
+) -> WhatIfEstimate:
     addition = whatif.add(
         PowerCurveModel(curve),
-        _to_load(node.used_ratio),
-        _to_load(shares),
+        _to_load(state.used, state.capacity),
+        _to_load(envelope, state.capacity),
         power_weight=change.power_weight,
         weight_error_ratio=change.weight_error_ratio,
     )
     return WhatIfEstimate(
-        node=node.name,
+        node=node,
         before_watts=addition.before_watts,
         after_watts=addition.after_watts,
         added_watts=addition.added_watts,
@@ -222,16 +223,17 @@ def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantiti
         not_counted=tuple(
             resource
             for resource in RESOURCES
-            if envelope.of(resource) and ratio(node.used, node.capacity, resource) is None
+            if envelope.of(resource) and ratio(state.used, state.capacity, resource) is None
         ),
         source=curve.source,
         source_scope=curve.source_scope,
     )
 
 
-def _to_load(ratios: Ratios) -> Load:
-    """Convert ratios to the load of a power model; an unknown CPU usage counts as idle."""
-    return Load(ratios.cpu_ratio or 0.0, ratios.memory_ratio, ratios.disk_ratio, ratios.network_ratio)
+def _to_load(used: Quantities, capacity: Quantities) -> Load:
+    """The load of a power model; an unknown CPU usage counts as idle."""
+    cpu, memory, disk, network = (ratio(used, capacity, resource) for resource in RESOURCES)
+    return Load(cpu or 0.0, memory, disk, network)
 
 
 def _bad_request(detail: str, field: str) -> ApiError:

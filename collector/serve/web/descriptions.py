@@ -104,7 +104,6 @@ _EXAMPLES: Json = {
     "memory_bytes": 536_870_912,
     "cpu_cores": 0.5,
     "by": "service",
-    "label": "zone=a",
 }
 
 
@@ -169,10 +168,6 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "memory_bytes": "Memory, in bytes, without reclaimable page cache.",
         "disk_bytes_per_second": "Disk throughput, reads and writes together, in bytes per second.",
         "network_bytes_per_second": "Network traffic, both directions together, in bytes per second.",
-        "cpu_ratio": "CPU, as a share from 0 to 1.",
-        "memory_ratio": "Memory, as a share from 0 to 1.",
-        "disk_ratio": "Disk, as a share from 0 to 1.",
-        "network_ratio": "Network, as a share from 0 to 1.",
         "cpu_seconds_total": "CPU time of the container since its start, in seconds.",
         "cpu_throttled_seconds_total": "Time since its start in which its CPU quota stopped the container.",
         "oom_kills_total": "Processes that the kernel killed because memory ran out, since the start.",
@@ -272,6 +267,6 @@ FIELDS: Mapping[str, str] = MappingProxyType(
     }
 )
 COUNTS: Mapping[str, str] = MappingProxyType(
-    {name: f"Number of {name}." for name in ("nodes", "containers", "services", "instances", "reservations")}
+    {name: f"Number of {name}." for name in ("nodes", "containers", "services")}
 )
 """Fields that are a number in some types, and a list in others."""

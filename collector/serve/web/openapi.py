@@ -76,15 +76,12 @@ _TAGS = {
 _TAG_OF = {
     "join": "reports",
     "groups": "analysis",
-    "envelopes": "analysis",
-    "availability": "analysis",
     "stream": "events",
-    "power-curve": "energy",
     "what-if": "energy",
     "healthz": "cluster",
     "readyz": "cluster",
     "watcher": "kubernetes",
-    **dict.fromkeys(("policies", "decisions", "room", "deploy", "pause", "resume"), "control"),
+    **dict.fromkeys(("policies", "decisions", "room", "deploy"), "control"),
     **dict.fromkeys(("openapi.json", "metrics", ""), "server"),
 }
 

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from collector.common.errors import ApiError
 from collector.common.extensions import feature_files
-from collector.serve.web.routes import BAD_QUERY, FORBIDDEN, ResponseSpec, Route, parse_query, problem
+from collector.serve.web.routes import ResponseSpec, Route, get, parse_query, problem
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -113,7 +113,7 @@ def _list_files(root: Traversable) -> Iterator[tuple[str, Traversable]]:
 
 
 async def page(_context: object, request: web.Request) -> web.Response:
-    """Serve the page."""
+    """Open the web page: overview, nodes, services, containers, decisions, energy."""
     response = load_page().index.response(request, _REVALIDATE)
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["Referrer-Policy"] = "no-referrer"
@@ -129,7 +129,7 @@ class PageFileQuery(msgspec.Struct, frozen=True):
 
 
 async def page_file(_context: object, request: web.Request) -> web.Response:
-    """Serve one file of the page."""
+    """Get a script, style sheet, image or glossary of the web page."""
     query, current = parse_query(request, PageFileQuery), load_page()
     found = current.files.get((query.folder, query.file))
     if query.version != current.version or found is None:
@@ -139,24 +139,12 @@ async def page_file(_context: object, request: web.Request) -> web.Response:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/",
-        summary="Open the web page: overview, nodes, services, containers, decisions, energy.",
-        serve=page,
-        responses={HTTPStatus.OK: ResponseSpec("The page.", content_type="text/html")} | FORBIDDEN,
-    ),
-    Route(
-        method="GET",
-        path="/page/{version}/{folder}/{file}",
-        summary="Get a script, style sheet, image or glossary of the web page.",
-        serve=page_file,
+    get("/", page, responds=ResponseSpec("The page.", content_type="text/html")),
+    get(
+        "/page/{version}/{folder}/{file}",
+        page_file,
         query=PageFileQuery,
-        responses={
-            HTTPStatus.OK: ResponseSpec("The file.", content_type="text/javascript"),
-            **BAD_QUERY,
-            **FORBIDDEN,
-            **problem(HTTPStatus.NOT_FOUND, "The page of this collector has no such file."),
-        },
+        responds=ResponseSpec("The file.", content_type="text/javascript"),
+        problems=problem(HTTPStatus.NOT_FOUND, "The page of this collector has no such file."),
     ),
 )

@@ -87,23 +87,28 @@ NO_NODE = problem(HTTPStatus.NOT_FOUND, "No node has this name.")
 NO_HISTORY = problem(HTTPStatus.SERVICE_UNAVAILABLE, "The history is unavailable; retry later.")
 
 
-def _typed(
+def _route(  # noqa: PLR0913 - what a route can have
     method: str,
     path: str,
     handler: Handler,
     *,
     problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
     scope: Scope = Scope.READ,
+    query: type[msgspec.Struct] = NoQuery,
+    responds: ResponseSpec | None = None,
+    is_stream: bool = False,
 ) -> Route:
     """A route with typed parameters or a typed body, and a typed JSON response.
 
     Types and summary are those of the handler: after the context it takes the parameters, or for a POST the
-    body, and then the caller; all but the context are optional.
+    body, and then the caller; all but the context are optional. A handler that takes the request itself also
+    makes the response: `query` and `responds` describe these.
     """
     signature = inspect.signature(handler)
     kinds = [each.annotation for each in signature.parameters.values()][1:]
     is_post, wants_caller = method == hdrs.METH_POST, kinds[-1:] == [Caller]
-    given: type[msgspec.Struct] = kinds[0] if kinds else NoQuery
+    is_typed = kinds != [web.Request]
+    given: type[msgspec.Struct] = kinds[0] if kinds and is_typed else query
     decoder = msgspec.json.Decoder(given)
 
     async def serve(context: Context, request: web.Request) -> web.Response:
@@ -111,21 +116,23 @@ def _typed(
         arguments = (value, request[CALLER])[: len(kinds)] if wants_caller else (value,)[: len(kinds)]
         return json_response(await handler(context, *arguments))
 
-    response = signature.return_annotation
-    described = {HTTPStatus.OK: ResponseSpec((response.__doc__ or "").partition("\n")[0], response)}
+    kind = signature.return_annotation
+    response = responds or ResponseSpec((kind.__doc__ or "").partition("\n")[0], kind)
+    bad_request = BAD_BODY if is_post else BAD_QUERY if is_typed or query is not NoQuery else {}
     return Route(
         method=method,
         path=path,
         summary=" ".join((inspect.getdoc(handler) or "").split()),
-        serve=serve,
-        responses=described | (BAD_BODY if is_post else BAD_QUERY) | FORBIDDEN | dict(problems or {}),
+        serve=serve if is_typed else handler,
+        responses={HTTPStatus.OK: response} | bad_request | FORBIDDEN | dict(problems or {}),
         query=NoQuery if is_post else given,
         body=given if is_post else None,
         needs=scope,
+        is_stream=is_stream,
     )
 
 
-get, post, delete = (partial(_typed, method) for method in ("GET", "POST", "DELETE"))
+get, post, delete = (partial(_route, method) for method in ("GET", "POST", "DELETE"))
 
 
 def json_response(value: object) -> web.Response:

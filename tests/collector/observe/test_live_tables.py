@@ -14,10 +14,10 @@ from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, LivenessConfig, PlacementConfig
 from collector.observe.registry import Registry
 from collector.observe.updates import Allocation
-from collector.serve.api.nodes import list_nodes
 from collector.snapshot.columns import Four
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
 from tests.collector.builders import CURVE, HEARTBEAT, START, container, partial_report, report, state
+from tests.collector.listed import list_nodes
 from tests.collector.observe.reference import assert_same, reference_snapshot
 from tests.collector.report_strategies import clusters, deliveries, patient
 from tests.collector.snapshot.builders import ServiceFacts, service_table

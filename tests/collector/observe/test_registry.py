@@ -9,9 +9,8 @@ from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig, LivenessConfig
 from collector.history.interface import UsageTotal
 from collector.observe.registry import Registry
-from collector.serve.api.nodes import list_nodes
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
-from tests.collector.listed import list_alerts, list_containers
+from tests.collector.listed import list_alerts, list_containers, list_nodes
 from wire.messages import Alert, ContainerUsage, Report
 from wire.resources import Quantities, Resource
 from wire.sketch import Sketch

@@ -14,10 +14,9 @@ from collector.config import PullConfig
 from collector.features.prometheus.reader import STORE_GAP
 from collector.main import running
 from collector.runtime.parts import Core
-from collector.serve.api.nodes import list_nodes
 from tests.collector.builders import altered, settings
 from tests.collector.features.prometheus.waiting import until
-from tests.collector.listed import list_containers
+from tests.collector.listed import list_containers, list_nodes
 from tests.lab.engines.docker import Engine
 from tests.lab.stores.prometheus import prometheus
 from tests.processes import wattpack

@@ -20,7 +20,6 @@ from collector.history.sqlite.history import open_sqlite
 from collector.observe.registry import Registry
 from collector.runtime.parts import Core
 from collector.serve.api.containers import Container
-from collector.serve.api.nodes import list_nodes
 from collector.serve.ingest import store_reports
 from tests.collector.builders import (
     HEARTBEAT,
@@ -34,7 +33,7 @@ from tests.collector.builders import (
     state,
 )
 from tests.collector.features.prometheus.tiny import TinyStore
-from tests.collector.listed import list_alerts, list_containers
+from tests.collector.listed import list_alerts, list_containers, list_nodes
 from wire.messages import ContainerUsage
 from wire.resources import Resource
 from wire.sketch import Sketch

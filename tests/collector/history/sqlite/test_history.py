@@ -24,9 +24,9 @@ from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.observe.registry import Registry
 from collector.serve.api.alerts import ClusterAlert
 from collector.serve.api.containers import Container
-from collector.serve.api.nodes import Node, list_nodes
+from collector.serve.api.nodes import Node
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
-from tests.collector.listed import list_alerts, list_containers
+from tests.collector.listed import list_alerts, list_containers, list_nodes
 from tests.collector.report_strategies import clusters, deliveries, patient
 from wire.messages import (
     Alert,
