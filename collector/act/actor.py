@@ -35,7 +35,7 @@ class Actor:
     ) -> "Actor":
         """Create the actor of a driver. Without a lease, this collector always acts."""
         situation = Situation(core, driver, journal, lease)
-        return cls(situation, Planner(situation), Executor(situation, driver, wait))
+        return cls(situation, Planner(situation), Executor(situation, wait))
 
 
 class Controller:

@@ -1,4 +1,7 @@
-"""Carries out decisions step by step, and records each step before and after."""
+"""Carries out decisions step by step, and records each step before and after.
+
+After a crash, it determines the outcome of the steps that were started, and never repeats one.
+"""
 
 import asyncio
 import logging
@@ -8,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from collector.act.drivers.interface import ActionResult, Driver, DriverError
+from collector.act.drivers.interface import ActionResult, DriverError
 from collector.act.guards import first_refusal
 from collector.act.queue_events import promised_tasks
 from collector.act.records import (
@@ -19,8 +22,16 @@ from collector.act.records import (
 )
 from collector.act.situation import Situation
 from collector.act.steps import batches, failed_prerequisite
-from collector.act.verification import containers_of, find_effect, service_containers, target_of
-from collector.decide.policies.actions import Kill, Move, ServiceAction, Start, describe
+from collector.act.verification import (
+    ActionStatus,
+    action_status,
+    containers_of,
+    find_effect,
+    new_containers,
+    service_containers,
+    target_of,
+)
+from collector.decide.policies.actions import Cut, Kill, Move, ServiceAction, Start, describe
 from collector.decide.policies.interface import Request
 from collector.decide.reservations import AVOID_SECONDS
 from collector.snapshot.tables import Snapshot
@@ -28,17 +39,16 @@ from collector.snapshot.tables import Snapshot
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
+_STOPPED = "the collector was stopped"
 
 
 class Executor:
     """Carries out the decisions of one collector."""
 
-    def __init__(
-        self, situation: Situation, driver: Driver, wait: Callable[[float], Awaitable[None]]
-    ) -> None:
-        self._situation, self._driver = situation, driver
+    def __init__(self, situation: Situation, wait: Callable[[float], Awaitable[None]]) -> None:
+        self._situation, self._driver = situation, situation.driver
         self._core, self._settings, self._journal = situation.core, situation.settings, situation.journal
-        self.wait = wait
+        self._wait = wait
         self.ended: Counter[tuple[str, StepState]] = Counter()
         """Number of ended steps since the start, by kind of action and state."""
 
@@ -58,11 +68,11 @@ class Executor:
                     *(self._carry_out_step(decision.id, index) for index in indices)
                 )
                 done += [index for index, is_done in zip(indices, results, strict=True) if is_done]
-            await self.verify(decision.id, *done)
+            await self._verify(decision.id, *done)
         finally:
             for task in starts:
                 self._core.reservations.give_up(task)
-        return await self.close(decision.id)
+        return await self._close(decision.id)
 
     async def _keep_room(self, starts: Mapping[str, Step], *, makes_room: bool) -> None:
         """Reserve the room of tasks that start, since others could request or take it while it is made."""
@@ -84,7 +94,7 @@ class Executor:
         if makes_room:
             await self._situation.hold_back(promised_tasks(snapshot, waiting=True) - starts.keys())
 
-    async def close(self, decision_id: str) -> Decision:
+    async def _close(self, decision_id: str) -> Decision:
         """Record the end of a decision."""
         ended_at = self._core.clock()
         decision = await self._journal.amend(
@@ -121,9 +131,9 @@ class Executor:
         except DriverError as error:
             await self.change(decision_id, index, state=StepState.FAILED, why=str(error))
             return False
-        await self.record_done(decision_id, index, done)
+        await self._record_done(decision_id, index, done)
         if not step.keeps_promises:
-            await self.verify(decision_id, index)
+            await self._verify(decision_id, index)
         return step.keeps_promises
 
     def _avoid_source(self, step: Step) -> None:
@@ -143,7 +153,7 @@ class Executor:
             if service is not None:
                 self._core.reservations.keep_from_returning(service, source, until=until)
 
-    async def record_done(self, decision_id: str, index: int, done: ActionResult) -> None:
+    async def _record_done(self, decision_id: str, index: int, done: ActionResult) -> None:
         """Record that the orchestrator has carried out a step."""
         await self.change(
             decision_id,
@@ -156,7 +166,7 @@ class Executor:
         )
         self._situation.publish_view()
 
-    async def verify(self, decision_id: str, *indices: int) -> None:
+    async def _verify(self, decision_id: str, *indices: int) -> None:
         """Wait until agents report the effects of steps; undo the steps whose effect is not reported."""
         deadline = self._core.clock() + self._settings.verify_seconds
         left = list(indices)
@@ -164,13 +174,13 @@ class Executor:
             snapshot = await self._situation.snapshot()
             left = [index for index in left if not await self._is_verified(decision_id, index, snapshot)]
             if left:
-                await self.wait(_POLL_SECONDS)
+                await self._wait(_POLL_SECONDS)
         if len(left) < len(indices):
             await self._situation.refresh()
         why = f"no agent reported the effect within {self._settings.verify_seconds:g} s"
         for index in left:
             await self.change(decision_id, index, state=StepState.UNDOING, why=why)
-            await self.undo(decision_id, index)
+            await self._undo(decision_id, index)
 
     async def _is_verified(self, decision_id: str, index: int, snapshot: Snapshot) -> bool:
         step = self._journal.require(decision_id).steps[index]
@@ -188,7 +198,7 @@ class Executor:
             until = self._core.clock() + self._settings.cool_down_seconds
             self._core.reservations.keep_from_returning(step.service, step.action.node, until=until)
 
-    async def undo(self, decision_id: str, index: int) -> None:
+    async def _undo(self, decision_id: str, index: int) -> None:
         """Undo a step as far as possible."""
         step = self._journal.require(decision_id).steps[index]
         before = self._journal.undo_data(decision_id, index)
@@ -225,3 +235,53 @@ class Executor:
             self.ended[step.action.kind, step.state] += 1
         why = f" ({step.why})" if step.why else ""
         log.info("decision %s, %s: %s%s", decision_id, describe(step.action), step.state, why)
+
+    # --- Recovery -----------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Finish every decision that was interrupted."""
+        for decision in reversed(self._journal.decisions()):
+            if decision.dry or decision.ended_at is not None:
+                continue
+            log.info("decision %s was interrupted: determining its outcome", decision.id)
+            for index, step in enumerate(decision.steps):
+                match step.state:
+                    case StepState.PLANNED:
+                        why = f"{_STOPPED} before the step started"
+                        await self.change(decision.id, index, state=StepState.DROPPED, why=why)
+                    case StepState.STARTED:
+                        await self._determine_outcome(decision.id, index, step)
+                    case StepState.DONE:
+                        await self._verify(decision.id, index)
+                    case StepState.UNDOING:
+                        # Undoing is idempotent.
+                        await self._undo(decision.id, index)
+            await self._close(decision.id)
+
+    async def _determine_outcome(self, decision_id: str, index: int, step: Step) -> None:
+        """Poll until the outcome of a started step is clear, or time is up."""
+        situation, timeout_seconds = self._situation, self._settings.verify_seconds
+        deadline: float | None = None
+        last = ActionStatus.NEITHER
+        while deadline is None or self._core.clock() < deadline:
+            # The timeout starts when the orchestrator answers.
+            if await situation.refresh():
+                deadline = deadline or self._core.clock() + timeout_seconds
+                last = action_status(step, situation.view)
+                if isinstance(step.action, Cut) and find_effect(
+                    step, await situation.snapshot(), situation.limits(step)
+                ):
+                    last = ActionStatus.DONE
+                if last is ActionStatus.DONE:
+                    what = f"{_STOPPED} during the step; the orchestrator completed it"
+                    done = ActionResult(what=what, containers=new_containers(step, situation.view))
+                    await self._record_done(decision_id, index, done)
+                    await self._verify(decision_id, index)
+                    return
+            await self._wait(_POLL_SECONDS)
+        if last is ActionStatus.NOT_DONE or isinstance(step.action, Cut):
+            why = f"{_STOPPED} during the step; it was not carried out, and nothing has changed"
+            await self.change(decision_id, index, state=StepState.FAILED, why=why)
+        else:
+            why = f"{_STOPPED} during the step; after {timeout_seconds:g} s it was neither done nor undone"
+            await self.change(decision_id, index, state=StepState.UNCLEAR, why=why)

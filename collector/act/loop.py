@@ -16,11 +16,9 @@ from collector.act.drivers.interface import Driver
 from collector.act.drivers.table import open_driver
 from collector.act.journal import open_journal
 from collector.act.lease import Lease, lease_path
-from collector.act.make_room import ROOM_POLICY, plan_room, room_policy, room_seconds
-from collector.act.planner import Decider
+from collector.act.planner import ROOM_POLICY, Decider, plan_room, room_seconds
 from collector.act.queue_events import QueueState, promised_tasks
 from collector.act.records import Decision, DecisionOutcome, Trigger
-from collector.act.recovery import recover
 from collector.act.situation import Situation
 from collector.act.verification import alerts, load
 from collector.common.errors import LimitError
@@ -30,7 +28,7 @@ from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.decide.policies.resolve import PolicyChoice, resolve
 from collector.decide.policies.table import POLICIES
-from collector.decide.question import PlacementQuestion, with_complete_labels
+from collector.decide.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 from collector.snapshot.tables import Snapshot
@@ -101,7 +99,7 @@ class ControlLoop:
                 self._recovered = False
                 return
             if not self._recovered:
-                await recover(self.actor)
+                await self.actor.executor.recover()
             if refreshed:
                 await self.release()
             # After an error in this iteration, recovery comes first in the next.
@@ -179,7 +177,7 @@ class ControlLoop:
         core, config = self._core, self._core.config
         question = with_complete_labels(question, config)
         async with self._deciding:
-            policy = room_policy(question, config)
+            policy = resolve_policy(config, question.policy or ROOM_POLICY, question.settings, "place")
             snapshot = await self.actor.situation.snapshot()
             found = plan_room(snapshot, question, policy, config.placement.default_class)
             request = msgspec.to_builtins(question)

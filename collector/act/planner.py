@@ -1,4 +1,4 @@
-"""The planner runs a policy, and records its plan with its input, a snapshot."""
+"""The planner runs a policy, and records its plan with its input, a snapshot; plans for room too."""
 
 import asyncio
 import logging
@@ -10,17 +10,21 @@ from typing import Any
 import msgspec
 
 from collector.act.guards import first_refusal
-from collector.act.records import Decision, Step, Trigger
+from collector.act.records import Decision, DecisionOutcome, Step, Trigger
 from collector.act.situation import Situation
 from collector.act.steps import planned_step
 from collector.act.verification import alerts, load
 from collector.decide.policies.actions import Action, ServiceAction, affected_nodes, describe
-from collector.decide.policies.interface import Plan
+from collector.decide.policies.interface import Plan, Request
 from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.question import PlacementQuestion, build_request
 from collector.snapshot.codec import pack
 from collector.snapshot.tables import Snapshot
 
 log = logging.getLogger(__name__)
+
+ROOM_POLICY = "energy4cloud"
+"""The policy that cuts and stops containers of tolerant classes, and starts them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +110,7 @@ class Planner:
             trigger=trigger,
             policy=decider.policy,
             settings=decider.settings,
-            driver=self._situation.driver_name,
+            driver=self._situation.driver.name,
             dry=is_dry,
             alerts=open_alerts,
             request=request,
@@ -167,3 +171,36 @@ def _log(decision: Decision) -> None:
         log.info("decision %s: no action possible: %s", decision.id, "; ".join(decision.left))
     if decision.trouble is not None:
         log.info("decision %s uses an old state of the orchestrator: %s", decision.id, decision.trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPlan:
+    """Where a container fits, and the actions that must come first."""
+
+    plan: Plan
+    request: Request
+    node: str | None = None
+    """None if it fits nowhere."""
+
+
+def plan_room(
+    snapshot: Snapshot, question: PlacementQuestion, policy: PolicyChoice, default_class: int
+) -> RoomPlan:
+    """Plan the actions that let the container fit on the best node."""
+    request, _ = build_request(question, snapshot, default_class)
+    ranking = policy.place(snapshot, request)
+    if ranking.best is None:
+        nowhere = "the container fits on no node, even after cuts, moves and stops"
+        return RoomPlan(Plan(left=(nowhere,)), request)
+    best = snapshot.nodes.names[ranking.best]
+    first = ranking.needs(ranking.best)
+    reasons = (f"the container then fits on {best}", *ranking.explain(ranking.best))
+    left = () if first else (f"the container already fits on {best}",)
+    return RoomPlan(Plan(actions=first, reasons=reasons, left=left), request, best)
+
+
+def room_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:
+    """Return how long the room is reserved: as requested, or by default only if room had to be made."""
+    if outcome is DecisionOutcome.DONE:
+        return question.reserve_seconds or reservation_seconds
+    return question.reserve_seconds if outcome is DecisionOutcome.NOTHING else 0.0

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from collector.act.drivers.interface import Driver, DriverError, Hold
+from collector.act.drivers.interface import Driver, DriverError
 from collector.act.guards import GuardContext
 from collector.act.journal import Journal
 from collector.act.lease import Lease, LeaseStatus
@@ -35,7 +35,7 @@ class Situation:
     """The state that decisions and guards use."""
 
     def __init__(self, core: Core, driver: Driver, journal: Journal, lease: Lease | None) -> None:
-        self.core, self._driver, self._lease = core, driver, lease
+        self.core, self.driver, self._lease = core, driver, lease
         self.settings = core.config.control
         self._schedule = self.settings.schedule()
         self.journal = journal
@@ -50,12 +50,8 @@ class Situation:
         """Bounds of the size of services, by the orchestrator's names."""
 
     @property
-    def driver_name(self) -> str:
-        return self._driver.name
-
-    @property
     def is_dry(self) -> bool:
-        return self._driver.dry
+        return self.driver.dry
 
     @property
     def pause(self) -> Pause | None:
@@ -126,27 +122,23 @@ class Situation:
     async def refresh(self) -> bool:
         """Update the orchestrator's state; return whether it answered."""
         try:
-            self.view = await self._driver.view()
+            self.view = await self.driver.view()
         except DriverError as error:
-            self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver_name} is unavailable: {error}")
+            self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver.name} is unavailable: {error}")
             return False
         self.refreshed_at = self.core.clock()
         for part in self.core.registry.parts:
             part.put_services(self.view, self.refreshed_at)
         if self.trouble is not None:
             self._driver_back_at = self.refreshed_at
-        self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")
+        self.core.outages.end(Dependency.DRIVER, f"driver {self.driver.name} is available again")
         self.publish_view()
         return True
-
-    async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        """Return how to create a service that starts on these nodes. Raise `DriverError`."""
-        return await self._driver.hold(replicas)
 
     async def hold_back(self, tasks: Collection[str]) -> None:
         """Keep pending tasks from taking the room that is made for others."""
         try:
-            for what in await self._driver.hold_back(tasks):
+            for what in await self.driver.hold_back(tasks):
                 log.info("%s", what)
         except DriverError as error:
             log.warning("cannot keep pending tasks from taking the room that is made: %s", error)
@@ -154,7 +146,7 @@ class Situation:
     async def release(self, *, keep_parked: bool) -> None:
         """Let the driver clean up after a killed collector; unless `keep_parked`, also start parked tasks."""
         try:
-            for what in await self._driver.release(keep_parked=keep_parked):
+            for what in await self.driver.release(keep_parked=keep_parked):
                 log.info("%s", what)
         except DriverError as error:
             log.warning("cannot clean up after an interrupted action: %s", error)
@@ -185,7 +177,7 @@ class Situation:
     def completed(self) -> CompletedActions:
         """The recorded actions that are in effect."""
         completed = CompletedActions.of(self.journal.carried_out())
-        return replace(completed, waiting={}) if self._driver.has_queue else completed
+        return replace(completed, waiting={}) if self.driver.has_queue else completed
 
     @property
     def waiting(self) -> dict[str, Step]:
@@ -211,7 +203,7 @@ class Situation:
             taken_over_at=self._taken_over_at,
             trouble=self.trouble,
             driver_back_at=self._driver_back_at,
-            has_queue=self._driver.has_queue,
+            has_queue=self.driver.has_queue,
             bounds=self.bounds,
             earlier=[step for decision, step in started if decision.id != own],
             own=[step for decision, step in started if decision.id == own],

@@ -188,7 +188,7 @@ class _Placer:
     async def _hold(self, placed: ServiceDeployment) -> ServiceDeployment:
         """Add how to create a service so that it starts on its nodes."""
         try:
-            hold = await self._situation.hold(placed.nodes)
+            hold = await self._situation.driver.hold(placed.nodes)
         except DriverError as error:
             raise ApiError(HTTPStatus.CONFLICT, f"{placed.name} cannot be deployed: {error}", "$") from error
         return msgspec.structs.replace(

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.act.loop import ControlLoop
-from collector.act.make_room import plan_room
+from collector.act.planner import plan_room
 from collector.act.records import Decision, DecisionOutcome, Pause, Trigger
 from collector.common.errors import ApiError
 from collector.decide.policies.actions import Action, Kill
@@ -247,7 +247,7 @@ async def status(api: Api) -> ControlStatus:
     """Get the status of the control loop."""
     now, settings = api.control.actor.situation, api.config.control
     return ControlStatus(
-        driver=now.driver_name,
+        driver=now.driver.name,
         dry_run=now.is_dry,
         active=now.acts,
         lease_holder=now.holder,

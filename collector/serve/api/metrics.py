@@ -230,7 +230,7 @@ _TABLES: tuple[_Table, ...] = (
                 "1 while the control loop carries out plans; 0 during a dry run or a pause, or while"
                 " another collector holds the lease.",
                 lambda actor: actor.situation.acts,
-                {"driver": lambda actor: actor.situation.driver_name},
+                {"driver": lambda actor: actor.situation.driver.name},
             ),
             MetricSpec(
                 "wattpack_collector_steps_in_progress",

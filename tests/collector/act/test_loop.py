@@ -10,7 +10,6 @@ from collector.act.lease import Lease
 from collector.act.loop import ControlLoop, follow_up
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Pause, StepState, Trigger
-from collector.act.recovery import recover
 from collector.act.verification import target_of
 from collector.common.orchestrator import Mode
 from collector.decide.policies.actions import Move
@@ -285,7 +284,7 @@ async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision
     begun = actor.situation.journal.get(name)
     assert begun is not None
     assert [step.state for step in begun.steps] == [StepState.STARTED]
-    await recover(actor)
+    await actor.executor.recover()
     found = actor.situation.journal.get(name)
     assert found is not None
     return found
@@ -315,7 +314,7 @@ async def test_recovery_waits_for_an_orchestrator_that_does_not_answer(stage: St
     name = await killed_in_the_middle(stage, driver)
     driver.is_away = True
     actor = await actor_of(stage, driver)
-    recovering = asyncio.create_task(recover(actor))
+    recovering = asyncio.create_task(actor.executor.recover())
     for _ in range(50):
         await asyncio.sleep(0)
     assert not recovering.done()

@@ -11,7 +11,6 @@ from collector.act.actor import Actor
 from collector.act.journal import open_journal
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
-from collector.act.recovery import recover
 from collector.decide.policies.actions import Action, Cut, Move
 from collector.decide.policies.interface import Plan
 from tests.collector.act.builders import (
@@ -55,7 +54,7 @@ async def left(stage: Stage, driver: FakeDriver, action: Action, **step: Any) ->
 async def taken_up(stage: Stage, driver: FakeDriver, name: str) -> tuple[Actor, Decision, Step]:
     """The same after another one, started on the same record, has made out what became of it."""
     actor = await actor_of(stage, driver)
-    await recover(actor)
+    await actor.executor.recover()
     decision = actor.situation.journal.require(name)
     assert decision.ended_at is not None
     (step,) = decision.steps
@@ -136,7 +135,7 @@ async def test_ended_decisions_are_not_recovered(stage: Stage) -> None:
     name = await left(stage, driver, MOVE, state=StepState.FAILED, why="the target died")
     actor, before, _ = await taken_up(stage, driver, name)
     stage.clock.now += 60
-    await recover(actor)
+    await actor.executor.recover()
     assert actor.situation.journal.require(name) == before
 
 

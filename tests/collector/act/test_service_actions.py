@@ -10,7 +10,6 @@ from collector.act.actor import Actor
 from collector.act.drivers.interface import ActionResult
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
-from collector.act.recovery import recover
 from collector.common.orchestrator import OrchestratorState, TaskView
 from collector.decide.policies.actions import Action, Resize, Scale, ServiceAction, describe
 from collector.decide.policies.interface import Plan
@@ -167,7 +166,7 @@ async def left(stage: Stage, driver: FakeDriver, action: ServiceAction) -> str:
 
 async def recovered(stage: Stage, driver: FakeDriver, name: str) -> Step:
     actor = await actor_of(stage, driver)
-    await recover(actor)
+    await actor.executor.recover()
     return actor.situation.journal.require(name).steps[0]
 
 

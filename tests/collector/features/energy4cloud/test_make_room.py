@@ -7,7 +7,7 @@ import pytest
 
 from collector.act.drivers.interface import ActionResult
 from collector.act.loop import ControlLoop
-from collector.act.make_room import room_seconds
+from collector.act.planner import room_seconds
 from collector.act.records import DecisionOutcome, StepState
 from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
