@@ -9,7 +9,7 @@
 | `guards` | `GUARDS`: names and functions | the checks of every step |
 | `controllers` | `CONTROLLERS`: what runs in each round of the control loop | the control loop |
 | `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
-| `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
+| `snapshot` | `PARTS`: types of `SnapshotPart` | the bytes of a snapshot |
 | `pull` | `pull(core, source, nodes, at)`: after nodes were read from a store | the pull |
 | `jobs` | `restoring(core)`: while the registry is restored | the start |
 | `driver` | `open_driver(settings)`: the driver with the name of the feature | the drivers |

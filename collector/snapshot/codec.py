@@ -3,118 +3,78 @@
 Every column is stored as it is in memory, since a policy may read any of them.
 """
 
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, get_origin
 
 import cramjam
 import msgspec
 import numpy as np
 
-from collector.common.applications import ApplicationTraits
 from collector.common.extensions import extend
 from collector.snapshot.constraints import Constraint, PlacementRules
-from collector.snapshot.parts import PartCodec
-from collector.snapshot.power_curves import PowerCurves
+from collector.snapshot.parts import SnapshotPart
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows
-
-Table = TypeVar("Table")
 
 _LEVEL = 3
 
 
+class _Stored(msgspec.Struct):
+    """The fields of a snapshot that are stored, under their names."""
+
+    at: float
+    nodes: Nodes
+    tasks: Tasks
+    services: Services
+    turn: int
+    seed: int
+    domain_names: tuple[str, ...]
+    pending: Pending
+    rules: dict[int, PlacementRules]
+    constraints: dict[int, tuple[Constraint, ...]]
+
+
+class _Column(msgspec.Struct):
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
 def pack(snapshot: Snapshot) -> bytes:
     """A whole snapshot, compressed."""
-    pending = {name: rows for name, rows in snapshot.pending._asdict().items() if name != "applications"}
-    columns = {
-        "at": snapshot.at,
-        "turn": snapshot.turn,
-        "seed": snapshot.seed,
-        "domain_names": snapshot.domain_names,
-        "pending": {name: pack_column(rows) for name, rows in pending.items()},
-        "pending_applications": snapshot.pending.applications,
-        "nodes": _table(snapshot.nodes),
-        "tasks": _table(snapshot.tasks),
-        "services": _table(snapshot.services),
-        "rules": list(snapshot.rules.items()),
-        "constraints": list(snapshot.constraints.items()),
-        "parts": {
-            each.key: each.pack(part) for each in _codecs() if (part := snapshot.part(each.kind)) is not None
-        },
-    }
-    return bytes(cramjam.zstd.compress(msgspec.msgpack.encode(columns), level=_LEVEL))
+    columns = {name: getattr(snapshot, name) for name in _Stored.__struct_fields__}
+    parts = {kind.__name__: part for kind in _kinds() if (part := snapshot.part(kind)) is not None}
+    packed = msgspec.msgpack.encode((columns, parts), enc_hook=_packed)
+    return bytes(cramjam.zstd.compress(packed, level=_LEVEL))
 
 
 def unpack(packed: bytes) -> Snapshot:
-    """The snapshot that `pack` made these bytes of."""
-    columns = msgspec.msgpack.decode(bytes(cramjam.zstd.decompress(packed)))
+    """The snapshot that `pack` made these bytes of. Raise `msgspec.DecodeError` if another version did."""
+    content = bytes(cramjam.zstd.decompress(packed))
+    stored, parts = msgspec.msgpack.decode(
+        content, type=tuple[_Stored, dict[str, msgspec.Raw]], dec_hook=_restored
+    )
     return Snapshot(
-        at=columns["at"],
-        nodes=_restored(Nodes, columns["nodes"]),
-        tasks=_restored(Tasks, columns["tasks"]),
-        services=_restored(Services, columns["services"]),
-        turn=columns["turn"],
-        seed=columns["seed"],
-        domain_names=tuple(columns["domain_names"]),
-        pending=Pending(
-            **{name: unpack_column(rows) for name, rows in columns["pending"].items()},
-            applications=msgspec.convert(columns["pending_applications"], tuple[ApplicationTraits, ...]),
-        ),
+        **msgspec.structs.asdict(stored),
         parts={
-            each.kind: each.unpack(columns["parts"][each.key])
-            for each in _codecs()
-            if each.key in columns["parts"]
+            kind: msgspec.msgpack.decode(parts[kind.__name__], type=kind, dec_hook=_restored)
+            for kind in _kinds()
+            if kind.__name__ in parts
         },
-        rules=dict(msgspec.convert(columns["rules"], list[tuple[int, PlacementRules]])),
-        constraints=dict(
-            msgspec.convert(columns.get("constraints", ()), list[tuple[int, tuple[Constraint, ...]]])
-        ),
     )
 
 
-def _codecs() -> tuple[PartCodec[Any], ...]:
+def _kinds() -> tuple[type[SnapshotPart], ...]:
     return extend("snapshot", "PARTS")
 
 
-def _table(table: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of columns
-    return {field.name: _value(getattr(table, field.name)) for field in fields(table)}
+def _packed(value: Any) -> _Column:  # noqa: ANN401 - a value of any type
+    column = value.amounts if isinstance(value, TaskWindows) else value
+    assert isinstance(column, np.ndarray)
+    return _Column(column.dtype.str, column.shape, np.ascontiguousarray(column).tobytes())
 
 
-def _value(value: Any) -> Any:  # noqa: ANN401 - a column of any type
-    match value:
-        case np.ndarray():
-            return pack_column(value)
-        case TaskWindows():
-            return pack_column(value.amounts)
-        case PowerCurves():
-            return pack_column(value.rows)
-        case _:
-            return [dict(each) if isinstance(each, dict) else each for each in value]
-
-
-def pack_column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
-    """A column for msgpack."""
-    return {
-        "dtype": column.dtype.str,
-        "shape": column.shape,
-        "data": np.ascontiguousarray(column).tobytes(),
-    }
-
-
-def unpack_column(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
-    """The column that `pack_column` made this of."""
-    return np.frombuffer(packed["data"], dtype=packed["dtype"]).reshape(packed["shape"])
-
-
-def _restored(table: type[Table], packed: dict[str, Any]) -> Table:
-    columns: dict[str, Any] = {}
-    for name, value in packed.items():
-        if name == "power":
-            columns[name] = PowerCurves(unpack_column(value))
-        elif name == "windows":
-            columns[name] = TaskWindows.of(unpack_column(value))
-        elif isinstance(value, dict):
-            columns[name] = unpack_column(value)
-        else:
-            columns[name] = tuple(value)
-    return table(**columns)
+def _restored(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a value of any type
+    assert kind is TaskWindows or get_origin(kind) is np.ndarray
+    packed = msgspec.convert(value, _Column)
+    column = np.frombuffer(packed.data, dtype=packed.dtype).reshape(packed.shape)
+    return TaskWindows.of(column) if kind is TaskWindows else column

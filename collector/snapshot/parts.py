@@ -1,15 +1,17 @@
 """What features add to a snapshot."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 class SnapshotPart:
-    """What a feature adds to a snapshot. Immutable, as the snapshot is; found by its type."""
+    """What a feature adds to a snapshot. Immutable, as the snapshot is; found by its type.
+
+    It is stored with the snapshot if the feature lists its type: a dataclass of columns and simple values.
+    """
 
     __slots__ = ()
 
@@ -27,14 +29,3 @@ class SnapshotPart:
 
 
 AnyPart = TypeVar("AnyPart", bound=SnapshotPart)
-
-
-@dataclass(frozen=True, slots=True)
-class PartCodec(Generic[AnyPart]):
-    """How a part is stored with a snapshot."""
-
-    key: str
-    kind: type[AnyPart]
-    pack: Callable[[AnyPart], Any]
-    """A value that msgpack encodes."""
-    unpack: Callable[[Any], AnyPart]

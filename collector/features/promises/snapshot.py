@@ -4,13 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.promises.ledger.promises import Promise
-from collector.snapshot.codec import pack_column, unpack_column
-from collector.snapshot.parts import PartCodec, SnapshotPart
+from collector.snapshot.parts import SnapshotPart
 
 NO_PROMISE = -1
 
@@ -100,14 +98,4 @@ def unpromised(promises: tuple[Promise, ...], count: int) -> TaskPromises:
     )
 
 
-def _pack(promises: TaskPromises) -> dict[str, Any]:
-    columns = {name: pack_column(getattr(promises, name)) for name in COLUMNS}
-    return {"promises": promises.promises, "columns": columns}
-
-
-def _unpack(packed: dict[str, Any]) -> TaskPromises:
-    columns: dict[str, Any] = {name: unpack_column(column) for name, column in packed["columns"].items()}
-    return TaskPromises(promises=msgspec.convert(packed["promises"], tuple[Promise, ...]), **columns)
-
-
-PARTS = (PartCodec("promises", TaskPromises, _pack, _unpack),)
+PARTS = (TaskPromises,)

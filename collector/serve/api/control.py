@@ -148,7 +148,11 @@ async def replay(api: Api, query: ReplayQuery) -> ReplayedDecision:
     packed = await journal.input_of(found.id)
     if packed is None:
         raise ApiError(HTTPStatus.GONE, "the snapshot behind this decision is no longer stored", "id")
-    policy, snapshot = resolve(found.policy, found.settings), unpack(packed)
+    try:
+        policy, snapshot = resolve(found.policy, found.settings), unpack(packed)
+    except msgspec.DecodeError as error:
+        detail = "another version of the collector stored the snapshot behind this decision"
+        raise ApiError(HTTPStatus.GONE, detail, "id") from error
     if found.request is None:
         async with api.planning:
             plan = await asyncio.to_thread(policy.rebalance, snapshot)

@@ -1,7 +1,10 @@
 from dataclasses import fields
 from pathlib import Path
 
+import cramjam
+import msgspec
 import numpy as np
+import pytest
 
 from collector.decide.policies.draps import rebalance
 from collector.decide.policies.interface import FillLimits
@@ -27,3 +30,8 @@ async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Pat
                 assert one == other
     np.testing.assert_array_equal(kept.nodes.watts, snapshot.nodes.watts)
     assert not kept.parts
+
+
+def test_bytes_of_another_version_are_not_a_snapshot() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        unpack(bytes(cramjam.zstd.compress(msgspec.msgpack.encode({"at": 1.0}))))
