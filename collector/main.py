@@ -35,10 +35,9 @@ from collector.serve.api.control import Api
 from collector.serve.api.events import publishing_changes
 from collector.serve.api.metrics import REGISTRY, metrics_registry
 from collector.serve.api.table import ROUTES
-from collector.serve.web.auth import authentication
+from collector.serve.web.auth import authentication, open_listener
 from collector.serve.web.backpressure import BACKPRESSURE, Backpressure
 from collector.serve.web.bodies import COUNT_BYTES, HTTP_LIMITS
-from collector.serve.web.listener import open_listener
 from collector.serve.web.middleware import host_check, problem_documents
 from collector.serve.web.routes import Route
 from collector.serve.web.scopes import CALLER, Scope

@@ -20,7 +20,7 @@ from collector.decide.answers import (
     Reservation,
 )
 from collector.decide.policies.admission.rule import AdmissionRule
-from collector.decide.policies.filters import describe_refusal, describe_rejection, node_filters
+from collector.decide.policies.filters import describe_refusal, node_filters
 from collector.decide.policies.interface import Ranking, Rejection, Request
 from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.question import PlacementQuestion, build_request
@@ -156,8 +156,7 @@ def hint(  # noqa: PLR0913 - question and result
         short=short,
         refused=tuple(_refused(snapshot, request, ranking, row) for row in named.tolist()),
         refused_for=tuple(
-            RefusedFor(describe_rejection(code), int(counts[code]))
-            for code in np.flatnonzero(counts).tolist()
+            RefusedFor(Rejection(code).text, int(counts[code])) for code in np.flatnonzero(counts).tolist()
         ),
         notes=ranking_notes(snapshot, request),
         reservation=reservation,

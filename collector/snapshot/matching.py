@@ -1,7 +1,5 @@
 """Constraints on the names and labels of nodes: where the containers of a service may run."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from collector.common.arrays import Flags
@@ -20,15 +18,12 @@ def nodes_for(snapshot: Snapshot, task: int) -> Flags | None:
     constraints = constraints_of(snapshot, task)
     if not constraints:
         return None
-    return snapshot.cached(("meet", constraints), lambda: nodes_matching_all(snapshot.nodes, constraints))
 
+    def find() -> Flags:
+        allowed: Flags = np.all([nodes_matching(snapshot.nodes, each) for each in constraints], axis=0)
+        return allowed
 
-def nodes_matching_all(nodes: Nodes, constraints: Iterable[Constraint]) -> Flags:
-    """Return the nodes that meet all of some constraints."""
-    allowed = np.ones(len(nodes.names), dtype=np.bool_)
-    for each in constraints:
-        allowed &= nodes_matching(nodes, each)
-    return allowed
+    return snapshot.cached(("meet", constraints), find)
 
 
 def nodes_matching(nodes: Nodes, constraint: Constraint) -> Flags:

@@ -487,7 +487,7 @@ def region_of(utilisation: Floats) -> Codes:
 
 def highest_ratio(part: Floats, capacity: Floats) -> Floats:
     """The higher of the ratios of CPU and memory, per row; unknown counts as 0."""
-    ratios = _ratio(part[:, :2], capacity[:, :2])
+    ratios = share(part[:, :2], capacity[:, :2])
     highest: Floats = np.nan_to_num(ratios, nan=0.0).max(axis=1, initial=0.0)
     return highest
 
@@ -499,6 +499,7 @@ def _cached(cache: dict[Hashable, Any], key: Hashable, compute: Callable[[], T])
     return value
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
+def share(part: Floats, whole: Floats) -> Floats:
+    """The ratio of part to whole; NaN where the whole is 0 or unknown."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(whole > 0, part / whole, np.nan)

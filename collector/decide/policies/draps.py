@@ -32,10 +32,10 @@ from collector.decide.policies.filters import (
 )
 from collector.decide.policies.interface import FillLimits, Plan, Policy, Ranking, Request, rank_by_score
 from collector.decide.policies.planned import PlannedCluster
-from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain, share
+from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain
 from collector.decide.policies.stability import estimate_watts, may_leave, may_wake, move_joules
 from collector.snapshot.columns import as_row
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot, share
 from wire.resources import RESOURCES
 
 _SPREAD_PENALTY = 10.0

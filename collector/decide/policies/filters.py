@@ -1,6 +1,6 @@
 """Which nodes are eligible for a request, and for each task of a plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -167,37 +167,9 @@ def _reject(refused: Codes, where: Flags, reason: Rejection) -> None:
     np.putmask(refused, where & (refused == Rejection.NOT), reason)
 
 
-_DESCRIPTIONS: Mapping[int, str] = {
-    Rejection.DOWN: "the node is down: it no longer reports",
-    Rejection.OFF: "the node is switched off",
-    Rejection.CLOSED: "the node accepts no containers: it is drained, paused or opted out",
-    Rejection.STALE: "the node's last report is too old",
-    Rejection.UNKNOWN_CAPACITY: "the node has not reported its CPU and memory capacity",
-    Rejection.EXCLUDED: "the request excludes the node",
-    Rejection.CONSTRAINT: "the node's labels do not match the request's constraints",
-    Rejection.AVOIDED: "the node runs a service that the request avoids",
-    Rejection.CPU: "not enough free CPU",
-    Rejection.MEMORY: "not enough free memory",
-    Rejection.DISK: "not enough free disk bandwidth",
-    Rejection.NETWORK: "not enough free network bandwidth",
-    Rejection.OVERBOOKED: "the request would overbook the node beyond the limit of its class",
-    Rejection.BOTTLENECK: "the node has a bottleneck",
-    Rejection.BUSY: "a resource of the node is busy, or waited for, most of the time",
-    Rejection.CAME_FROM: "the service was just moved away from the node",
-    Rejection.DISTANCE: "the round-trip time to a node of its application exceeds the bound, or is unknown",
-    Rejection.RISK: "the node would be short of a resource too often",
-    Rejection.NEEDS_ROOM: "it fits only after other containers are limited, moved or stopped",
-}
-
-
-def describe_rejection(code: int) -> str:
-    """Return the reason of a rejection as a sentence."""
-    return _DESCRIPTIONS[code]
-
-
 def describe_refusal(snapshot: Snapshot, request: Request, code: int, row: int) -> str:
     """Return why a node is refused for a request, as exactly as possible."""
     for each in node_filters(snapshot):
         if each.rejection == code:
             return each.describe(snapshot, request, row)
-    return describe_rejection(code)
+    return Rejection(code).text

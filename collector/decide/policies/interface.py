@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
@@ -83,28 +83,35 @@ class Request:
 
 
 class Rejection(IntEnum):
-    """Why a node is not ranked; 0 is for the nodes that are."""
+    """Why a node is not ranked, as a code and as a sentence; 0 is for the nodes that are."""
+
+    text: str
+
+    def __new__(cls, code: int, text: str = "") -> Self:
+        member = int.__new__(cls, code)
+        member._value_, member.text = code, text
+        return member
 
     NOT = 0
-    DOWN = 1
-    OFF = 2
-    CLOSED = 3
-    STALE = 4
-    UNKNOWN_CAPACITY = 5
-    EXCLUDED = 6
-    CONSTRAINT = 7
-    AVOIDED = 8
-    CPU = 9
-    MEMORY = 10
-    DISK = 11
-    NETWORK = 12
-    OVERBOOKED = 13
-    BOTTLENECK = 14
-    CAME_FROM = 15
-    NEEDS_ROOM = 16
-    BUSY = 17
-    DISTANCE = 18
-    RISK = 19
+    DOWN = 1, "the node is down: it no longer reports"
+    OFF = 2, "the node is switched off"
+    CLOSED = 3, "the node accepts no containers: it is drained, paused or opted out"
+    STALE = 4, "the node's last report is too old"
+    UNKNOWN_CAPACITY = 5, "the node has not reported its CPU and memory capacity"
+    EXCLUDED = 6, "the request excludes the node"
+    CONSTRAINT = 7, "the node's labels do not match the request's constraints"
+    AVOIDED = 8, "the node runs a service that the request avoids"
+    CPU = 9, "not enough free CPU"
+    MEMORY = 10, "not enough free memory"
+    DISK = 11, "not enough free disk bandwidth"
+    NETWORK = 12, "not enough free network bandwidth"
+    OVERBOOKED = 13, "the request would overbook the node beyond the limit of its class"
+    BOTTLENECK = 14, "the node has a bottleneck"
+    CAME_FROM = 15, "the service was just moved away from the node"
+    NEEDS_ROOM = 16, "it fits only after other containers are limited, moved or stopped"
+    BUSY = 17, "a resource of the node is busy, or waited for, most of the time"
+    DISTANCE = 18, "the round-trip time to a node of its application exceeds the bound, or is unknown"
+    RISK = 19, "the node would be short of a resource too often"
 
 
 def _no_actions(_row: int) -> tuple[Action, ...]:

@@ -10,10 +10,10 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
 
-def share(part: Floats, whole: Floats) -> Floats:
-    """Return the ratio of part to whole; NaN where the whole is 0 or unknown."""
+def share_or_zero(amounts: Floats, capacity: Floats) -> Floats:
+    """The ratio of amounts to capacity; 0 where the capacity is 0 or unknown, and so does not limit."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(whole > 0, part / whole, np.nan)
+        return np.where(capacity > 0, amounts / capacity, 0.0)
 
 
 def availability(free_ratio: Floats) -> Floats:

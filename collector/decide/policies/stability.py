@@ -9,9 +9,9 @@ from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.decide.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
 from collector.decide.policies.interface import Stability
-from collector.decide.policies.scoring import percent, share
+from collector.decide.policies.scoring import percent, share_or_zero
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node
-from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind, share
 
 COPY_BYTES_PER_SECOND = 125e6
 """Rate at which a container fills its memory again on another node: a link of one gigabit."""
@@ -147,9 +147,8 @@ def move_joules(snapshot: Snapshot, tasks: Rows) -> Floats:
     nodes, means = snapshot.nodes, np.nan_to_num(snapshot.tasks.mean[tasks], nan=0.0)
     on = snapshot.tasks.node[tasks]
     capacity = nodes.capacity[on]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(capacity > 0, np.fmax(nodes.used[on], means) / capacity, 0.0)
-        without = np.where(capacity > 0, ratios - means / capacity, 0.0)
+    ratios = share_or_zero(np.fmax(nodes.used[on], means), capacity)
+    without = ratios - share_or_zero(means, capacity)
     watts = nodes.power.watts(ratios, on) - nodes.power.watts(without, on)
     joules: Floats = np.nan_to_num(np.maximum(watts, 0.0), nan=0.0) * move_seconds(snapshot, tasks)
     return joules

@@ -21,8 +21,7 @@ from collector.act.situation import Situation
 from collector.common.applications import application_traits
 from collector.common.errors import ApiError
 from collector.decide.policies.actions import describe
-from collector.decide.policies.filters import describe_rejection
-from collector.decide.policies.interface import Ranking, Request
+from collector.decide.policies.interface import Ranking, Rejection, Request
 from collector.decide.question import PlacementQuestion, build_request, resolve_policy
 from collector.decide.reservations import MAX_PLACEMENTS
 from collector.features.deployments.models import Deployment, DeployRequest, ServiceDeployment
@@ -212,4 +211,4 @@ def _why_nowhere(ranking: Ranking) -> str:
     codes = Counter(int(code) for code in ranking.refused if code)
     if not codes:
         return "no node reports"
-    return "; ".join(f"{describe_rejection(code)} ({count})" for code, count in codes.most_common(3))
+    return "; ".join(f"{Rejection(code).text} ({count})" for code, count in codes.most_common(3))

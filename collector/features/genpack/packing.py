@@ -9,8 +9,8 @@ import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.decide.policies.planned import PlannedCluster
-from collector.decide.policies.scoring import availability, share
-from collector.snapshot.tables import NOWHERE
+from collector.decide.policies.scoring import availability
+from collector.snapshot.tables import NOWHERE, share
 
 _ROUNDING = 1e-9
 

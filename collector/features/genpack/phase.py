@@ -11,7 +11,7 @@ from collector.common.text import counted
 from collector.decide.policies.actions import Action, PowerOff, PowerOn
 from collector.decide.policies.interface import FillLimits
 from collector.decide.policies.planned import PlannedCluster
-from collector.decide.policies.scoring import each_percent, share
+from collector.decide.policies.scoring import each_percent
 from collector.decide.policies.stability import (
     any_above,
     keep_one_on,
@@ -22,7 +22,7 @@ from collector.decide.policies.stability import (
     reporting,
 )
 from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
-from collector.snapshot.tables import NOWHERE, Generation, Snapshot
+from collector.snapshot.tables import NOWHERE, Generation, Snapshot, share
 from wire.resources import RESOURCES
 
 _PACKED = (Generation.OLD, Generation.YOUNG)

@@ -9,13 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from collector.act.loop import ControlLoop
+from collector.act.orchestrator_state import pending_tasks, waiting_tasks
 from collector.act.planner import plan_room
 from collector.act.records import Decision, DecisionOutcome, Pause, Trigger
+from collector.analysis.usage import to_quantities
 from collector.common.errors import ApiError
 from collector.decide.policies.actions import Action, Kill
 from collector.decide.policies.resolve import resolve
 from collector.decide.question import PlacementQuestion
-from collector.observe.traits import task_traits
 from collector.runtime.parts import Core
 from collector.serve.web.routes import NO_HISTORY, Route, get, post, problem
 from collector.serve.web.scopes import Scope
@@ -199,43 +200,31 @@ class WaitingContainers(msgspec.Struct, frozen=True):
 async def list_waiting(api: Api) -> WaitingContainers:
     """List containers that were stopped to make room and wait to start again."""
     situation = api.control.actor.situation
+    default_class = api.config.placement.default_class
     by_task: dict[str, str] = {}
     by_service: dict[str | None, str] = {}
     for decision in reversed(situation.journal.decisions()):
         for step in decision.steps:
             if isinstance(step.action, Kill):
                 by_task[step.action.task] = by_service[step.service] = decision.id
-    stopped = [
-        WaitingContainer(
-            id=task,
-            name=step.action.title,
-            service=step.service,
-            node=step.action.node,
-            since=step.done_at or 0.0,
-            task_class=step.task_class,
-            requested=step.requested,
-            decision=by_task.get(task, ""),
-        )
-        for task, step in situation.waiting.items()
-        if isinstance(step.action, Kill)
-    ]
-    default_class = api.config.placement.default_class
-    services = {each.name: each for each in situation.view.services}
-    parked = [
+    since = {each.id: each.created_at for each in situation.view.pending}
+    since |= {task: step.done_at for task, step in situation.waiting.items()}
+    stopped = [each for each in waiting_tasks(situation.completed) if each.id in situation.waiting]
+    waiting = [
         WaitingContainer(
             id=each.id,
-            name=each.service if each.slot is None else f"{each.service}.{each.slot}",
+            name=each.name,
             service=each.service,
-            node=each.stopped_on,
-            since=each.created_at or 0.0,
-            task_class=task_traits(services[each.service].labels, default_class).task_class,
-            requested=services[each.service].reserved_by(each),
-            decision=by_service.get(each.service, ""),
+            node=each.last_node,
+            since=since[each.id] or 0.0,
+            task_class=each.task_class,
+            requested=to_quantities(each.requested),
+            decision=by_task.get(each.id) or by_service.get(each.service, ""),
         )
-        for each in situation.view.pending
-        if each.stopped_on is not None and each.service in services
+        for each in [*stopped, *pending_tasks(situation.view, default_class)]
+        if each.last_node is not None
     ]
-    return WaitingContainers(sorted([*stopped, *parked], key=lambda each: each.since))
+    return WaitingContainers(sorted(waiting, key=lambda each: each.since))
 
 
 async def set_pause(api: Api, question: ControlRequest) -> ControlStatus:

@@ -12,7 +12,6 @@ from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.decide.policies.scoring import availability as free_score
-from collector.decide.policies.scoring import share
 from collector.history.interface import Mean, SubjectKind
 from collector.observe.entries import NodeEntry
 from collector.observe.limits.node_account import Limit
@@ -27,6 +26,7 @@ from collector.serve.api.queries import (
     sort_page,
 )
 from collector.serve.web.routes import NO_HISTORY, NO_NODE, Route, get
+from collector.snapshot.tables import share
 from wire.messages import NodeState
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 

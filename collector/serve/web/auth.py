@@ -1,7 +1,10 @@
-"""Authentication and authorization of every request."""
+"""Tokens and TLS of the HTTP server, and the authentication and authorization of every request."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -9,8 +12,11 @@ from aiohttp.typedefs import Handler, Middleware
 from multidict import CIMultiDict
 
 from collector.common.errors import ApiError
+from collector.config import CollectorConfig, TlsConfig
 from collector.serve.web.scopes import CALLER, TRUSTED, Caller, Scope
 from collector.serve.web.tokens import TokenFile
+from wire.address import COLLECTOR_DEFAULT, parse_address
+from wire.errors import UserError
 from wire.http.authorization import parse_token
 from wire.http.connections import ConnectionLimits
 
@@ -98,3 +104,48 @@ def certificate_names(certificate: Mapping[str, Any]) -> frozenset[str]:
     common = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
     alternative = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
     return frozenset(common | alternative)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Access control of the HTTP server."""
+
+    tokens: TokenFile | None
+    """None accepts all requests, which is allowed on loopback only."""
+    tls: SSLContext | None
+
+
+def open_listener(settings: CollectorConfig) -> Listener:
+    """Load tokens and certificates; raises `UserError` if the address needs more of them."""
+    tls = _context(settings.tls) if settings.tls.certificate else None
+    path = settings.access.tokens
+    file = TokenFile(Path(path)) if path else None
+    tokens = file if file is not None and file.exists else None
+    listen = settings.http.listen
+    if not parse_address(listen).is_loopback:
+        instead = f", or listen on a loopback address such as {COLLECTOR_DEFAULT}"
+        if tokens is None or not len(tokens.tokens):
+            raise UserError(
+                f"http.listen is {listen}, which other machines can reach, but there are no tokens: create"
+                f" them with wattpack token add{instead}"
+            )
+        if tls is None and not settings.http.insecure_plaintext:
+            raise UserError(
+                f"http.listen is {listen}, which other machines can reach, but without TLS, others could read"
+                f" tokens on the network: set tls.certificate and tls.key{instead}"
+            )
+    return Listener(tokens, tls)
+
+
+def _context(settings: TlsConfig) -> SSLContext:
+    # Imports YAML and bcrypt, so only with TLS.
+    from wire.http.webconfig import ClientAuth, Tls, server_context  # noqa: PLC0415 - see above
+
+    return server_context(
+        Tls(
+            cert_file=settings.certificate,
+            key_file=settings.key,
+            client_auth_type=ClientAuth.IF_GIVEN if settings.client_ca else ClientAuth.NONE,
+            client_ca_file=settings.client_ca or None,
+        )
+    )

@@ -15,7 +15,8 @@ from wire.errors import INVALID_JSON
 
 JSON_TYPE = "application/json"
 
-_GZIP = 16 + zlib.MAX_WBITS
+_IDENTITY, _GZIP = "identity", "gzip"
+_GZIP_WBITS = 16 + zlib.MAX_WBITS
 _MAX_EXPANSION = 1032
 """Maximum number of decompressed bytes per byte of gzip."""
 
@@ -38,8 +39,8 @@ async def read_body(request: web.Request) -> bytes:
             f"{request.path} accepts {JSON_TYPE}, not {request.content_type}",
             "Content-Type",
         )
-    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
-    if encoding not in _DECOMPRESS:
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, _IDENTITY).lower()
+    if encoding not in {_IDENTITY, _GZIP}:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"the encoding {encoding} is not supported; use gzip or none",
@@ -48,12 +49,8 @@ async def read_body(request: web.Request) -> bytes:
     limits = request.app[HTTP_LIMITS]
     limit_bytes, timeout_seconds = limits.max_body_bytes, limits.body_timeout_seconds
     try:
-        # Most bodies are small and arrive with the headers.
-        if request.content.is_eof():
-            body = _check_size(request.content.read_nowait(), limit_bytes, on_bytes)
-        else:
-            async with asyncio.timeout(timeout_seconds):
-                body = await _receive(request, limit_bytes, on_bytes)
+        async with asyncio.timeout(timeout_seconds):
+            body = await _receive(request, limit_bytes, on_bytes)
     except TimeoutError:
         detail = f"the body did not arrive within {timeout_seconds:g} seconds"
         # The rest of the body would be read as the next request.
@@ -82,27 +79,16 @@ async def _receive(request: web.Request, limit_bytes: int, on_bytes: Callable[[i
     return bytes(body)
 
 
-def _check_size(body: bytes, limit_bytes: int, on_bytes: Callable[[int], None]) -> bytes:
-    if len(body) > limit_bytes:
-        raise _too_large(limit_bytes)
-    on_bytes(len(body))
-    return body
-
-
 def decompress(compressed: bytes, encoding: str, limit_bytes: int) -> bytes:
     """Decompress no more than `limit_bytes`; raises `ApiError` if there is more, or it is malformed."""
-    body = _DECOMPRESS[encoding](compressed, limit_bytes + 1)
+    body = _gunzip(compressed, limit_bytes + 1) if encoding == _GZIP else compressed
     if len(body) > limit_bytes:
         raise _too_large(limit_bytes)
-    return body
-
-
-def _identity(body: bytes, _max_bytes: int) -> bytes:
     return body
 
 
 def _gunzip(compressed: bytes, max_bytes: int) -> bytes:
-    decompressor = zlib.decompressobj(wbits=_GZIP)
+    decompressor = zlib.decompressobj(wbits=_GZIP_WBITS)
     try:
         body = decompressor.decompress(compressed, max_bytes)
     except zlib.error as error:
@@ -110,12 +96,6 @@ def _gunzip(compressed: bytes, max_bytes: int) -> bytes:
     if len(body) < max_bytes and (not decompressor.eof or decompressor.unused_data):
         raise ApiError(HTTPStatus.BAD_REQUEST, "the body is not one complete gzip stream")
     return body
-
-
-_DECOMPRESS: dict[str, Callable[[bytes, int], bytes]] = {
-    "identity": _identity,
-    "gzip": _gunzip,
-}
 
 
 def parse_body(body: bytes, parse: Callable[[bytes], Body]) -> Body:

@@ -6,11 +6,12 @@ import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
-from collector.decide.policies.least_watts.cost import Costs, share_or_zero, with_margin
+from collector.decide.policies.least_watts.cost import Costs, with_margin
 from collector.decide.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins, learn
 from collector.decide.policies.least_watts.settings import LeastWattsSettings
 from collector.decide.policies.least_watts.usage import Usage, node_sums, usable
 from collector.decide.policies.planned import PlannedCluster
+from collector.decide.policies.scoring import share_or_zero
 from collector.decide.policies.stability import SYSTEM_LOAD_RATIO, keeps_awake, may_wake
 from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot

@@ -5,18 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
+from collector.decide.policies.scoring import share_or_zero
 from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import picked
 from collector.snapshot.tables import Snapshot
 
 UNKNOWN_WATTS = 1e6
 """Cost of a node without a power curve: it ranks after all that have one."""
-
-
-def share_or_zero(amounts: Floats, capacity: Floats) -> Floats:
-    """The ratio of amounts to capacity; 0 where the capacity is 0 or unknown, and so does not limit."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(capacity > 0, amounts / capacity, 0.0)
 
 
 def with_margin(expected: Floats, variance: Floats, deviations: Floats) -> Floats:

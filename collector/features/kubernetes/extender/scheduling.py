@@ -5,7 +5,6 @@ from enum import IntEnum
 
 import numpy as np
 
-from collector.decide.policies.filters import describe_rejection
 from collector.decide.policies.interface import Ranking, Rejection
 from collector.decide.ranking import has_unknown_load
 from collector.features.kubernetes.extender.models import ExtenderFilterResult
@@ -42,8 +41,8 @@ class _Suitability(IntEnum):
 
 
 _FALLBACK_REASONS = {
-    _Suitability.ALERT: describe_rejection(Rejection.BOTTLENECK),
-    _Suitability.RISKY: describe_rejection(Rejection.RISK),
+    _Suitability.ALERT: Rejection.BOTTLENECK.text,
+    _Suitability.RISKY: Rejection.RISK.text,
     _Suitability.UNKNOWN: "the node has no recent reports, and the pod fits on a node that has",
 }
 
@@ -71,7 +70,7 @@ def split_nodes(
         if name == nominated and code not in _PERMANENT:
             suitability[name] = _Suitability.FITS
         elif suitability[name] is _Suitability.REFUSED:
-            (unresolvable if code in _PERMANENT else failed)[name] = describe_rejection(code)
+            (unresolvable if code in _PERMANENT else failed)[name] = Rejection(code).text
     best = min(suitability.values(), default=_Suitability.REFUSED)
     if best is _Suitability.RISKY and _Suitability.UNKNOWN not in suitability.values():
         best = _Suitability.REFUSED

@@ -9,7 +9,6 @@ import numpy as np
 from collector.common.arrays import Codes, Floats
 from collector.common.text import counted
 from collector.decide.policies.actions import describe_amounts
-from collector.decide.policies.filters import describe_rejection
 from collector.decide.policies.interface import ApplicationPlacement, Rejection, Request
 from collector.decide.policies.overbooking import reservation_of
 from collector.features.network.applications import greedy
@@ -26,7 +25,7 @@ _NAMED = 3
 def describe_refusals(refused: Codes) -> str:
     """Describe the most frequent reasons against nodes, after a colon."""
     codes = Counter(code for code in refused.tolist() if code != Rejection.NOT).most_common(_NAMED)
-    against = [f"{describe_rejection(code)} ({counted(number, 'node')})" for code, number in codes]
+    against = [f"{Rejection(code).text} ({counted(number, 'node')})" for code, number in codes]
     return f": {'; '.join(against)}" if against else ""
 
 

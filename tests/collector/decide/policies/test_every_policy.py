@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.decide.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.decide.policies.filters import describe_rejection
 from collector.decide.policies.interface import Plan, Policy, Rejection, Stability
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from tests.collector.decide.policies.clusters import random_cluster, random_request
@@ -41,7 +40,7 @@ def test_every_node_is_ranked_or_refused_with_a_reason(policy: Policy, seed: int
     assert ranking.scores.size == ranking.rows.size
     assert ranking.score_is
     assert all(ranking.explain(row) and all(ranking.explain(row)) for row in ranking.rows)
-    assert all(describe_rejection(code) for code in ranking.refused if code != Rejection.NOT)
+    assert all(Rejection(code).text for code in ranking.refused if code != Rejection.NOT)
 
 
 @placing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.decide.policies.filters import describe_rejection, eligible, free_of_load, without_room
+from collector.decide.policies.filters import eligible, free_of_load, without_room
 from collector.decide.policies.interface import Rejection, Request
 from collector.snapshot.constraints import Constraint, Operator
 from tests.collector.decide.policies.clusters import amount
@@ -135,6 +135,4 @@ def test_load_is_the_reported_one_or_the_sum_of_the_tasks() -> None:
 
 
 def test_every_rejection_has_a_description() -> None:
-    assert (
-        len({describe_rejection(code) for code in Rejection if code != Rejection.NOT}) == len(Rejection) - 1
-    )
+    assert len({Rejection(code).text for code in Rejection if code != Rejection.NOT}) == len(Rejection) - 1

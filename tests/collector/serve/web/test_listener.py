@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from collector.config import CollectorConfig, HttpConfig, TlsConfig
-from collector.serve.web.listener import open_listener
+from collector.serve.web.auth import open_listener
 from collector.serve.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
