@@ -31,7 +31,6 @@ from collector.decide.policies.table import POLICIES
 from collector.decide.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
-from collector.snapshot.tables import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -210,38 +209,24 @@ class ControlLoop:
 
 async def follow_up(situation: Situation) -> None:
     """Record the effects of ended decisions once they can be measured: the end of bottlenecks, the load."""
-    waiting = [each for each in situation.journal.decisions() if _awaits_effect(each)]
+    outcomes = (DecisionOutcome.DONE, DecisionOutcome.PARTLY)
+    waiting = [
+        each for each in situation.journal.decisions() if each.after is None and each.outcome in outcomes
+    ]
     if not waiting:
         return
-    snapshot = await situation.snapshot()
+    now, snapshot = situation.core.clock(), await situation.snapshot()
     for decision in waiting:
-        changes = _known_effects(
-            decision, snapshot, situation.core.clock(), situation.settings.settle_seconds
-        )
+        if decision.ended_at is None:
+            continue
+        changes: dict[str, Any] = {}
+        answered = frozenset(each.node for each in decision.alerts)
+        if answered and decision.healed_seconds is None and not alerts(snapshot, answered):
+            changes["healed_seconds"] = now - decision.at
+        if now - decision.ended_at >= situation.settings.settle_seconds:
+            changes["after"] = load(snapshot, frozenset(decision.before.used_ratios))
         if changes:
             await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
-
-
-def _awaits_effect(decision: Decision) -> bool:
-    is_over = decision.ended_at is not None and decision.outcome in {
-        DecisionOutcome.DONE,
-        DecisionOutcome.PARTLY,
-    }
-    return is_over and decision.after is None
-
-
-def _known_effects(
-    decision: Decision, snapshot: Snapshot, now: float, settle_seconds: float
-) -> dict[str, Any]:
-    """Return the fields of a decision that are known now."""
-    changes: dict[str, Any] = {}
-    answered = frozenset(each.node for each in decision.alerts)
-    if answered and decision.healed_seconds is None and not alerts(snapshot, answered):
-        changes["healed_seconds"] = now - decision.at
-    assert decision.ended_at is not None
-    if now - decision.ended_at >= settle_seconds:
-        changes["after"] = load(snapshot, frozenset(decision.before.used_ratios))
-    return changes
 
 
 def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:

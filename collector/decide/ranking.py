@@ -176,16 +176,6 @@ def _refused(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -
     return RefusedNode(name, reason, verdict)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Prediction:
-    """Predicted use and power of some nodes with a request; a row each."""
-
-    used_ratio: Floats
-    added_watts: Floats
-    """NaN without a power curve."""
-    confidence: list[float]
-
-
 def _load(snapshot: Snapshot) -> Floats:
     """Return the load of each node: its use, or the sum of its tasks if that is more; 0 if it is off."""
 
@@ -205,8 +195,13 @@ def _is_short(snapshot: Snapshot, need: Floats) -> Flags:
     return short
 
 
-def _predict(snapshot: Snapshot, request: Request, need: Floats, rows: Rows) -> Prediction:
-    """Predict use and power of nodes with a request, and the probability that they suffice."""
+def _predict(
+    snapshot: Snapshot, request: Request, need: Floats, rows: Rows
+) -> tuple[Floats, Floats, list[float]]:
+    """Predict the used ratios and the added watts of nodes with a request, and whether they suffice.
+
+    The watts are NaN without a power curve; the last is a probability.
+    """
     nodes = snapshot.nodes
     known_capacity, on = nodes.known_capacity[rows], nodes.on[rows]
     load = _load(snapshot)[rows]
@@ -217,11 +212,8 @@ def _predict(snapshot: Snapshot, request: Request, need: Floats, rows: Rows) -> 
     # The error of a guessed need is taken to be the need itself.
     variance = np.array(request.variance) if request.known else square(need)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + variance, 0.0))
-    return Prediction(
-        used_ratio=after,
-        added_watts=watts_after - np.where(on, watts_before, 0.0),
-        confidence=_suffices(nodes.capacity[rows] - load - need, deviation),
-    )
+    added_watts = watts_after - np.where(on, watts_before, 0.0)
+    return after, added_watts, _suffices(nodes.capacity[rows] - load - need, deviation)
 
 
 def _suffices(left: Floats, deviation: Floats) -> list[float]:
@@ -246,11 +238,12 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
     assumed: Assumed,
     is_short: Flags,
 ) -> tuple[RankedNode, ...]:
-    nodes, predicted = snapshot.nodes, _predict(snapshot, request, need, rows)
+    nodes = snapshot.nodes
+    used_ratio, added_watts, confidence = _predict(snapshot, request, need, rows)
     sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
     in_doubt = has_unknown_load(snapshot)[rows].tolist()
     short = is_short[rows].tolist()
-    used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
+    used_ratios, watts = used_ratio.tolist(), added_watts.tolist()
     liveness = nodes.liveness[rows].tolist()
     found = []
     for place, row in enumerate(rows.tolist()):
@@ -266,7 +259,7 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
                 added_watts=added if known else None,
                 error_watts=abs(added) * float(nodes.power.error_ratio[row]) if known else None,
                 watts_unknown=None if known else _NO_CURVE,
-                confidence=None if assumed.basis is Basis.NOTHING else predicted.confidence[place],
+                confidence=None if assumed.basis is Basis.NOTHING else confidence[place],
                 reasons=(
                     *ranking.explain(row),
                     *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place], short=short[place]),

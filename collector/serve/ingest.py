@@ -19,7 +19,7 @@ from collector.serve.web.backpressure import BACKPRESSURE
 from collector.serve.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.serve.web.routes import BAD_BODY, NO_HISTORY, ResponseSpec, Route, problem
 from collector.serve.web.scopes import CALLER, Caller, Scope
-from wire.messages import Batch, ContainerUsage, Receipt, Report, encode, parse_batch
+from wire.messages import Batch, Receipt, Report, encode, parse_batch
 
 log = logging.getLogger(__name__)
 
@@ -82,14 +82,9 @@ async def _apply(core: Core, report: Report, received_at: float) -> None:
     core.counters.sequence_gaps += is_ahead and not is_pulled(report)
     publish_events(core.events, report)
     if report.heartbeat is not None and report.heartbeat.usage:
-        key = UsageKey.of(report, received_at)
-        await _add_usage(core, key, report.heartbeat.usage)
-
-
-async def _add_usage(core: Core, key: UsageKey, usage: Sequence[ContainerUsage]) -> None:
-    """Add the usage of a heartbeat in small steps, so that other requests do not wait."""
-    for _ in core.registry.usage.add(key, usage):
-        await asyncio.sleep(0)
+        # In small steps, so that other requests do not wait.
+        for _ in core.registry.usage.add(UsageKey.of(report, received_at), report.heartbeat.usage):
+            await asyncio.sleep(0)
 
 
 def _kind(report: Report) -> ReportKind:
@@ -156,7 +151,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Send reports of agents. A report that is already stored is acknowledged, without effect.",
         serve=receive_reports,
         body=Batch,
-        needs=Scope.NODE,
+        scope=Scope.NODE,
         responses={
             HTTPStatus.OK: ResponseSpec("All reports are on disk.", Receipt),
             **BAD_BODY,

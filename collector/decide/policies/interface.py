@@ -214,59 +214,29 @@ class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class Stability(PolicySettings, frozen=True):
     """Limits that keep plans stable, for every policy that moves containers."""
 
-    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="Maximum number of moves in a plan.")] = 20
-    cool_down_seconds: Annotated[
-        float, Meta(ge=0, le=_YEAR_SECONDS, description="Minimum time that a container stays on a node.")
-    ] = 600.0
-    no_return_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=_YEAR_SECONDS,
-            description="Minimum time before a container may return to the node that it came from.",
-        ),
-    ] = 3600.0
-    payback_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=_YEAR_SECONDS,
-            description="Time within which the power saved by a move must pay for its energy.",
-        ),
-    ] = 3600.0
-    stale_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=_YEAR_SECONDS,
-            description="Maximum age of a node's last report for moves to or from it.",
-        ),
-    ] = STALE_SECONDS
-    overbooks: Annotated[
-        bool,
-        Meta(
-            description="Whether only the usage of containers counts, and not their reservations. `false`"
-            " reserves no more than the containers' classes allow."
-        ),
-    ] = False
+    moves: Annotated[int, Meta(ge=0, le=1_000_000)] = 20
+    """Maximum number of moves in a plan."""
+    cool_down_seconds: Annotated[float, Meta(ge=0, le=_YEAR_SECONDS)] = 600.0
+    """Minimum time that a container stays on a node."""
+    no_return_seconds: Annotated[float, Meta(ge=0, le=_YEAR_SECONDS)] = 3600.0
+    """Minimum time before a container may return to the node that it came from."""
+    payback_seconds: Annotated[float, Meta(gt=0, le=_YEAR_SECONDS)] = 3600.0
+    """Time within which the power saved by a move must pay for its energy."""
+    stale_seconds: Annotated[float, Meta(gt=0, le=_YEAR_SECONDS)] = STALE_SECONDS
+    """Maximum age of a node's last report for moves to or from it."""
+    overbooks: bool = False
+    """Whether only the usage of containers counts, and not their reservations. `false` reserves no more than
+    the containers' classes allow."""
 
 
 class FillLimits(Stability, frozen=True):
     """Limits of policies that also fill and relieve nodes by fixed shares of their capacity."""
 
-    fill_ratio: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="Maximum share of any resource of a node after a placement or move. DRAPS fills a"
-            " node up to `relieve_ratio` if an overloaded one cannot be relieved otherwise.",
-        ),
-    ] = 0.8
-    relieve_ratio: Annotated[
-        float,
-        Meta(gt=0, le=2, description="Share of any resource above which containers are moved off a node."),
-    ] = 0.9
+    fill_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    """Maximum share of any resource of a node after a placement or move. DRAPS fills a node up to
+    `relieve_ratio` if an overloaded one cannot be relieved otherwise."""
+    relieve_ratio: Annotated[float, Meta(gt=0, le=2)] = 0.9
+    """Share of any resource above which containers are moved off a node."""
 
     def __post_init__(self) -> None:
         if self.fill_ratio >= self.relieve_ratio:

@@ -232,7 +232,7 @@ def _verb(verb: str, handler: Callable[[Core, Any, ExtenderQuery], Awaitable[Any
         serve=serve,
         query=ExtenderQuery,
         body=body,
-        needs=Scope.PLACE,
+        scope=Scope.PLACE,
         responses={
             HTTPStatus.OK: ResponseSpec("A response of the extender protocol.", signature.return_annotation),
             **BAD_BODY,

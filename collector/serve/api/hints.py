@@ -26,6 +26,7 @@ from collector.decide.ranking import hint
 from collector.decide.reservations import PendingPlacement
 from collector.runtime.parts import Core
 from collector.runtime.placing import place_now
+from collector.serve.web.descriptions import describe_fields, object_types
 from collector.serve.web.routes import Route, delete, get, post, problem
 from collector.serve.web.scopes import Caller, Scope
 from collector.snapshot.tables import Snapshot
@@ -123,8 +124,9 @@ async def list_policies(core: Core) -> Policies:
 
 def _schema(settings: type[PolicySettings]) -> dict[str, Any]:
     (_,), components = msgspec.json.schema_components([settings])
-    schema: dict[str, Any] = components[settings.__name__]
-    return {name: schema["properties"][name] for name in schema["properties"]}
+    texts = describe_fields(next(object_types([settings])))
+    properties: dict[str, dict[str, Any]] = components[settings.__name__]["properties"]
+    return {name: {"description": texts[name]} | each for name, each in properties.items()}
 
 
 async def list_reservations(core: Core) -> ReservationList:

@@ -5,7 +5,6 @@ import logging
 from fnmatch import fnmatchcase
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +12,7 @@ from collector.common.errors import ApiError
 from collector.runtime.parts import Core
 from collector.serve.web.routes import Route, post, problem
 from collector.serve.web.scopes import Caller, Scope
-from collector.serve.web.tokens import Token, edit_tokens, make_token
+from collector.serve.web.tokens import edit_tokens, make_token
 from wire.messages import Name
 
 log = logging.getLogger(__name__)
@@ -38,7 +37,12 @@ class Joined(msgspec.Struct, frozen=True):
 async def join(core: Core, wanted: JoinRequest, caller: Caller) -> Joined:
     """Exchange a join token for a token of one node. `wattpack agent join` uses this route."""
     settings = core.config.access
-    _check(wanted, caller)
+    if caller.joins is not None and not fnmatchcase(wanted.node, caller.joins):
+        raise ApiError(
+            HTTPStatus.FORBIDDEN,
+            f"this join token is for nodes {caller.joins}, not for {wanted.node}: choose a name with --node",
+            "$.node",
+        )
     if core.registry.is_taken(wanted.node, wanted.machine, core.clock()):
         # That machine may report with a certificate, or through a Prometheus.
         raise _taken(wanted.node)
@@ -47,33 +51,21 @@ async def join(core: Core, wanted: JoinRequest, caller: Caller) -> Joined:
             HTTPStatus.CONFLICT,
             "this collector uses no tokens, so there is nothing to join: start the agent with collector.url",
         )
-    enrolment = _Enrolment(wanted, caller.token, settings.max_joins, core.clock())
-    secret = await asyncio.to_thread(_enrol, Path(settings.tokens), enrolment)
+    secret = await asyncio.to_thread(
+        _enrol, Path(settings.tokens), wanted, caller.token, settings.max_joins, core.clock()
+    )
     log.info("node %r has joined", wanted.node)
     return Joined(wanted.node, secret)
 
 
-def _check(wanted: JoinRequest, caller: Caller) -> None:
-    if caller.joins is not None and not fnmatchcase(wanted.node, caller.joins):
-        raise ApiError(
-            HTTPStatus.FORBIDDEN,
-            f"this join token is for nodes {caller.joins}, not for {wanted.node}: choose a name with --node",
-            "$.node",
-        )
-
-
-class _Enrolment(NamedTuple):
-    wanted: JoinRequest
-    joined_with: str
-    max_joins: int
-    now: float
-
-
-def _enrol(path: Path, enrolment: _Enrolment) -> str:
+def _enrol(path: Path, wanted: JoinRequest, joined_with: str, max_joins: int, now: float) -> str:
     """Replace the node's token if this machine has it; raises `ApiError` if another machine does."""
-    wanted, joined_with, max_joins, now = enrolment
     with edit_tokens(path) as tokens:
-        own = [each for each in tokens if _is_token_of(each, wanted.node, now)]
+        own = [
+            each
+            for each in tokens
+            if each.kind is Scope.NODE and each.name == wanted.node and each.is_valid(now)
+        ]
         if any(each.machine != wanted.machine for each in own):
             raise _taken(wanted.node)
         if not own and sum(each.joined_with == joined_with for each in tokens) >= max_joins:
@@ -97,10 +89,6 @@ def _taken(node: str) -> ApiError:
         f" collector's host with: wattpack token revoke {node}",
         "$.node",
     )
-
-
-def _is_token_of(token: Token, node: str, now: float) -> bool:
-    return token.kind is Scope.NODE and token.name == node and token.is_valid(now)
 
 
 ROUTES: tuple[Route, ...] = (

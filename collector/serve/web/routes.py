@@ -53,16 +53,10 @@ class Route:
     """Type of its parameters: those in braces in `path`, and those of the query string."""
     body: Any = None
     """Type of the request body, if there is one."""
-    needs: Scope | None = None
-    """Required scope; by default read for GET, admin for other methods."""
+    scope: Scope = Scope.READ
+    """What a caller must be permitted."""
     is_stream: bool = False
     """Whether the response lasts until the client disconnects."""
-
-    @property
-    def scope(self) -> Scope:
-        if self.needs is not None:
-            return self.needs
-        return Scope.READ if self.method == hdrs.METH_GET else Scope.ADMIN
 
 
 def problem(status: HTTPStatus, description: str) -> dict[HTTPStatus, ResponseSpec]:
@@ -127,7 +121,7 @@ def _route(  # noqa: PLR0913 - what a route can have
         responses={HTTPStatus.OK: response} | bad_request | FORBIDDEN | dict(problems or {}),
         query=NoQuery if is_post else given,
         body=given if is_post else None,
-        needs=scope,
+        scope=scope,
         is_stream=is_stream,
     )
 

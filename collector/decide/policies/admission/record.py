@@ -82,12 +82,13 @@ class _Prediction:
     is_over: bool = False
 
 
-class _Judged(NamedTuple):
+class JudgedNodes(NamedTuple):
     """The corrections of some nodes, in columns."""
 
     names: tuple[str, ...]
     factors: Floats
     were_exceeded: Flags
+    """Whether a node was short more often than predicted."""
 
 
 class ScoredWindow(NamedTuple):
@@ -107,7 +108,7 @@ class ShortageRecord:
         self._nodes: dict[str, NodeShortages] = {}
         self._predicted: dict[int, _Prediction] = {}
         """By the number of the window."""
-        self._judged: _Judged | None = None
+        self._judged: JudgedNodes | None = None
 
     def observe(self, snapshot: Snapshot) -> bool:
         """Predict the window that has begun, and score the one before the last; return whether one began.
@@ -155,15 +156,7 @@ class ShortageRecord:
         """The record of a node; empty at first."""
         return self._nodes.get(node, _NEW)
 
-    def corrections(self, names: tuple[str, ...]) -> Floats:
-        """The factor of each node."""
-        return self._judge(names).factors
-
-    def were_exceeded(self, names: tuple[str, ...]) -> Flags:
-        """Per node: whether it was short more often than predicted."""
-        return self._judge(names).were_exceeded
-
-    def _judge(self, names: tuple[str, ...]) -> _Judged:
+    def judge(self, names: tuple[str, ...]) -> JudgedNodes:
         """The records of nodes in columns, of the last call if nothing changed."""
         judged = self._judged
         if judged is None or judged.names is not names:
@@ -195,9 +188,9 @@ class ShortageRecord:
             self._nodes, self._judged = dict(stored.nodes), None
 
 
-def _in_columns(nodes: Mapping[str, NodeShortages], names: tuple[str, ...]) -> _Judged:
+def _in_columns(nodes: Mapping[str, NodeShortages], names: tuple[str, ...]) -> JudgedNodes:
     records = [nodes.get(name, _NEW) for name in names]
-    return _Judged(
+    return JudgedNodes(
         names,
         np.array([each.correction for each in records], dtype=np.float64),
         np.array([each.short > each.predicted for each in records], dtype=np.bool_),

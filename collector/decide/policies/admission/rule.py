@@ -32,13 +32,13 @@ class AdmissionRule:
         short more often than predicted.
         """
         nodes = snapshot.nodes
-        factors = self.record.corrections(nodes.names)[rows]
+        judged = self.record.judge(nodes.names)
         probability = np.full(len(nodes.names), np.nan)
-        probability[rows] = corrected(shortage_probability(snapshot, request, rows), factors)
+        probability[rows] = corrected(shortage_probability(snapshot, request, rows), judged.factors[rows])
         # A comparison with NaN is false.
         admitted: Flags = (probability <= self.limit) | (nodes.tasks == 0)
         if has_margins:
-            admitted |= ~self.record.were_exceeded(nodes.names)
+            admitted |= ~judged.were_exceeded
 
         def verdict(row: int) -> AdmissionVerdict:
             share, is_admitted = float(probability[row]), bool(admitted[row])

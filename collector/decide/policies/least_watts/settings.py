@@ -15,30 +15,18 @@ _ShortRatio = Annotated[float, Meta(ge=0.0001, le=0.5)]
 class LeastWattsSettings(Stability, frozen=True):
     """Settings of `least-watts`: one number states the accepted risk, and all margins are learned."""
 
-    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="Maximum number of moves in a plan.")] = 100
-    short_ratio: Annotated[
-        _ShortRatio,
-        Meta(
-            description="Share of the time that a node may be short of a resource. 0.01 is a quarter of an"
-            " hour a day. A higher value saves more energy."
-        ),
-    ] = 0.01
-    short_ratio_of: Annotated[
-        dict[Resource, _ShortRatio],
-        Meta(description="Overrides `short_ratio` for single resources, such as `{ disk = 0.02 }`."),
-    ] = field(default_factory=dict)
-    spare_nodes: Annotated[
-        int, Meta(ge=0, le=10_000, description="Number of empty nodes that stay on for new containers.")
-    ] = 0
-    moves_per_day: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="Moves per container and day, averaged over the cluster, up to which nodes are"
-            " emptied. Beyond it, only nodes that are short are relieved.",
-        ),
-    ] = 0.5
+    moves: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    """Maximum number of moves in a plan."""
+    short_ratio: _ShortRatio = 0.01
+    """Share of the time that a node may be short of a resource. 0.01 is a quarter of an hour a day. A higher
+    value saves more energy."""
+    short_ratio_of: dict[Resource, _ShortRatio] = field(default_factory=dict)
+    """Overrides `short_ratio` for single resources, such as `{ disk = 0.02 }`."""
+    spare_nodes: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Number of empty nodes that stay on for new containers."""
+    moves_per_day: Annotated[float, Meta(ge=0, le=1e6)] = 0.5
+    """Moves per container and day, averaged over the cluster, up to which nodes are emptied. Beyond it, only
+    nodes that are short are relieved."""
 
     @property
     def short_ratios(self) -> Floats:

@@ -82,7 +82,7 @@ def test_a_node_that_claims_shortages_changes_its_own_prediction_only() -> None:
         with_liar.observe(_at(window, ("a", _HALF), ("liar", _FULL)))
     assert with_liar.of("a") == honest.of("a")
     assert with_liar.of("liar").correction == MOST_CORRECTION
-    factors = with_liar.corrections(("a", "liar", "new"))
+    factors = with_liar.judge(("a", "liar", "new")).factors
     assert factors.tolist() == [honest.of("a").correction, MOST_CORRECTION, 2.0]
 
 
