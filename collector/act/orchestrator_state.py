@@ -11,7 +11,7 @@ from collector.observe.traits import task_traits
 from collector.observe.updates import Allocation, Succession
 from collector.snapshot.columns import four
 from collector.snapshot.constraints import Constraint, Operator
-from collector.snapshot.waiting import WaitingTask
+from collector.snapshot.pending import WaitingTask
 from wire.resources import Quantities
 
 

@@ -22,8 +22,8 @@ from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.decide.policies.actions import Cut, Resize, SizeBounds
 from collector.runtime.parts import Core
+from collector.snapshot.pending import with_waiting
 from collector.snapshot.tables import Snapshot
-from collector.snapshot.waiting import with_waiting
 from wire.resources import Quantities
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,6 @@ from collector.decide.answers import (
     RankedNode,
     RefusedFor,
     RefusedNode,
-    Reservation,
 )
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.filters import describe_refusal, node_filters
@@ -127,21 +126,12 @@ def has_unknown_load(snapshot: Snapshot) -> Flags:
     return snapshot.cached("unknown load", find)
 
 
-def hint(  # noqa: PLR0913 - question and result
-    snapshot: Snapshot,
-    request: Request,
-    ranking: Ranking,
-    *,
-    policy: str,
-    assumed: Assumed,
-    limit: int,
-    name_all_refused: bool = False,
-    reservation: Reservation | None = None,
-) -> PlacementHint:
-    """Convert a ranking to an answer."""
+def hint(snapshot: Snapshot, question: PlacementQuestion, policy: str, placement: Placement) -> PlacementHint:
+    """Convert the answer to a question for the API."""
+    request, assumed, ranking = placement.request, placement.assumed, placement.ranking
     rejected = np.flatnonzero(ranking.refused != Rejection.NOT)
     counts = np.bincount(ranking.refused[rejected], minlength=1)
-    named = rejected if name_all_refused else rejected[:_SOME]
+    named = rejected if question.refused == "all" else rejected[:_SOME]
     need = np.array(request.likely_mean)
     is_short = _is_short(snapshot, need)
     short = int(np.count_nonzero(is_short[ranking.rows]))
@@ -151,7 +141,7 @@ def hint(  # noqa: PLR0913 - question and result
         at=snapshot.at,
         turn=snapshot.turn,
         assumed=assumed,
-        nodes=_ranked(snapshot, request, need, ranking, ranking.rows[:limit], assumed, is_short),
+        nodes=_ranked(snapshot, request, need, ranking, ranking.rows[: question.limit], assumed, is_short),
         fitting=int(ranking.rows.size) - short,
         short=short,
         refused=tuple(_refused(snapshot, request, ranking, row) for row in named.tolist()),
@@ -159,7 +149,7 @@ def hint(  # noqa: PLR0913 - question and result
             RefusedFor(Rejection(code).text, int(counts[code])) for code in np.flatnonzero(counts).tolist()
         ),
         notes=ranking_notes(snapshot, request),
-        reservation=reservation,
+        reservation=None if placement.reservation is None else placement.reservation.described(),
     )
 
 

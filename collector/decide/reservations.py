@@ -14,7 +14,9 @@ from math import inf
 
 import numpy as np
 
+from collector.analysis.usage import to_quantities
 from collector.common.errors import LimitError
+from collector.decide.answers import Reservation
 from collector.decide.policies.interface import Request
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot
@@ -36,6 +38,17 @@ class PendingPlacement:
     sent: PendingTask
     there_before: frozenset[str]
     """Containers of its service that the node ran before."""
+
+    def described(self) -> Reservation:
+        """The same for the API."""
+        return Reservation(
+            id=self.id,
+            node=self.sent.node,
+            service=self.sent.service,
+            made_at=self.made_at,
+            expires_at=self.expires_at,
+            demand=to_quantities(self.sent.envelope),
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -59,7 +59,6 @@ _DERIVED = (
     ("names", "index"),
     ("labels", "_label_columns"),
     ("labels", "_number_columns"),
-    ("history", "deviation"),
     ("bottleneck", "has_bottleneck"),
     ("busy", "is_busy"),
     ("capacity", "known_capacity"),
@@ -181,17 +180,6 @@ class Nodes:
     @cached_property
     def allocated_ratio(self) -> Floats:
         return self.allocated / self.known_capacity
-
-    @cached_property
-    def deviation(self) -> Floats:
-        """The standard deviation of `history`; 0 where it is empty."""
-        known = ~np.isnan(self.history)
-        past, count = np.where(known, self.history, 0.0), np.maximum(known.sum(axis=1), 1)
-        mean = past.sum(axis=1) / count
-        past -= mean[:, np.newaxis]
-        past *= known
-        deviation: Floats = np.sqrt(np.einsum("ijk,ijk->ik", past, past) / count)
-        return deviation
 
     @cached_property
     def has_bottleneck(self) -> Flags:

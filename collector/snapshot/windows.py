@@ -46,11 +46,6 @@ class TaskWindows:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TaskWindows) and np.array_equal(self.amounts, other.amounts, equal_nan=True)
-
-    __hash__ = None  # type: ignore[assignment]
-
     @cached_property
     def amounts(self) -> Amounts:
         """One plane per task, its rows from the oldest bucket to the newest; NaN is unknown."""

@@ -164,10 +164,19 @@ def place_by_target(snapshot: Snapshot, request: Request, settings: TargetSettin
     )
 
 
+def _deviation(history: Floats) -> Floats:
+    """Return the standard deviation of the past ratios of each node; 0 where none is known."""
+    known = ~np.isnan(history)
+    past, count = np.where(known, history, 0.0), np.maximum(known.sum(axis=1), 1)
+    past = (past - (past.sum(axis=1) / count)[:, np.newaxis]) * known
+    deviation: Floats = np.sqrt(np.einsum("ijk,ijk->ik", past, past) / count)
+    return deviation
+
+
 def place_by_risk(snapshot: Snapshot, request: Request, settings: RiskSettings) -> Ranking:
     """Rank nodes by the worse of CPU and memory: how much is used, and how much that varies."""
     load = _load_with(snapshot, request)
-    deviation = snapshot.nodes.deviation[:, CPU_AND_MEMORY]
+    deviation = snapshot.cached("deviation", lambda: _deviation(snapshot.nodes.history))[:, CPU_AND_MEMORY]
     points = np.nan_to_num(risk_points(load, deviation, settings.margin, settings.sensitivity), nan=0.0)
     return rank_by_score(
         np.minimum(points[:, 0], points[:, 1]),

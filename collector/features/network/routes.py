@@ -30,7 +30,7 @@ from collector.features.network.applications.table import Applications, applicat
 from collector.features.network.mesh import routes as mesh
 from collector.features.network.mesh.delays import Delays
 from collector.runtime.parts import Core
-from collector.serve.api.hints import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
+from collector.serve.api.hints import TOO_MANY_RESERVATIONS, check_reservation
 from collector.serve.api.queries import PageQuery, Pager
 from collector.serve.web.routes import Route, get, post
 from collector.serve.web.scopes import Caller
@@ -200,7 +200,7 @@ def _reserve(
         for each in made:
             core.reservations.release(each.id)
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
-    return [describe_reservation(each) for each in made]
+    return [each.described() for each in made]
 
 
 def requests_of(question: ApplicationQuestion, snapshot: Snapshot, default_class: int) -> list[Request]:

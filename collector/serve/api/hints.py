@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.usage import to_quantities
 from collector.common.errors import ApiError
 from collector.config import ControlConfig
 from collector.decide.answers import (
@@ -23,7 +22,6 @@ from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.policies.table import POLICIES
 from collector.decide.question import Name, PlacementQuestion, resolve_policy
 from collector.decide.ranking import hint
-from collector.decide.reservations import PendingPlacement
 from collector.runtime.parts import Core
 from collector.runtime.placing import place_now
 from collector.serve.web.descriptions import describe_fields, object_types
@@ -57,17 +55,7 @@ def check_reservation(caller: Caller, reserve_seconds: float) -> None:
 def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Rank nodes, and reserve the best one if requested. Blocks the event loop for a few milliseconds."""
     chosen, placement = place_now(core, snapshot, question)
-    request, reserved = placement.request, placement.reservation
-    return hint(
-        snapshot,
-        request,
-        placement.ranking,
-        policy=chosen.policy.name,
-        assumed=placement.assumed,
-        limit=question.limit,
-        name_all_refused=question.refused == "all",
-        reservation=None if reserved is None else describe_reservation(reserved),
-    )
+    return hint(snapshot, question, chosen.policy.name, placement)
 
 
 class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,9 +119,7 @@ def _schema(settings: type[PolicySettings]) -> dict[str, Any]:
 
 async def list_reservations(core: Core) -> ReservationList:
     """List current reservations."""
-    return ReservationList(
-        [describe_reservation(each) for each in core.reservations.placements(core.clock())]
-    )
+    return ReservationList([each.described() for each in core.reservations.placements(core.clock())])
 
 
 class ReservationQuery(msgspec.Struct, frozen=True):
@@ -149,19 +135,7 @@ async def release(core: Core, query: ReservationQuery) -> Reservation:
     if found is None:
         detail = f"no reservation has the id {query.id}: it has expired, or its container has started"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
-    return describe_reservation(found)
-
-
-def describe_reservation(placement: PendingPlacement) -> Reservation:
-    """Convert a pending placement for the API."""
-    return Reservation(
-        id=placement.id,
-        node=placement.sent.node,
-        service=placement.sent.service,
-        made_at=placement.made_at,
-        expires_at=placement.expires_at,
-        demand=to_quantities(placement.sent.envelope),
-    )
+    return found.described()
 
 
 ROUTES: tuple[Route, ...] = (

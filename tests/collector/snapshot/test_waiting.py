@@ -4,8 +4,8 @@ from math import nan
 
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
+from collector.snapshot.pending import WaitingTask, with_waiting
 from collector.snapshot.tables import NOWHERE
-from collector.snapshot.waiting import WaitingTask, with_waiting
 from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 

@@ -284,7 +284,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Send the results of a node's probes; get its peers and their keys. Agents use this route.",
         serve=exchange,
         body=MeshReport,
-        needs=Scope.NODE,
+        scope=Scope.NODE,
         is_stream=True,
         responses={
             HTTPStatus.OK: ResponseSpec("The peers of the node.", MeshAssignment),
