@@ -95,7 +95,6 @@ class Executor:
             await self._situation.hold_back(promised_tasks(snapshot, waiting=True) - starts.keys())
 
     async def _close(self, decision_id: str) -> Decision:
-        """Record the end of a decision."""
         ended_at = self._core.clock()
         decision = await self._journal.amend(
             decision_id, lambda decision: msgspec.structs.replace(decision, ended_at=ended_at)

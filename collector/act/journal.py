@@ -89,7 +89,6 @@ class Journal:
             await self._history.put_values(_SWITCH, {_IDENTITY: self.identity.encode()})
 
     def new_id(self) -> str:
-        """Return an id for a decision."""
         return secrets.token_hex(_ID_BYTES)
 
     # --- Decisions ------------------------------------------------------------------------------
@@ -125,12 +124,10 @@ class Journal:
         return (await self._history.get_values(_INPUTS)).get(decision_id)
 
     def get(self, decision_id: str) -> Decision | None:
-        """Return a decision, or None."""
         entry = self._entries.get(decision_id)
         return None if entry is None else entry.decision
 
     def require(self, decision_id: str) -> Decision:
-        """Return a decision that exists."""
         return self._entries[decision_id].decision
 
     def decisions(self) -> list[Decision]:

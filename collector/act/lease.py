@@ -112,7 +112,6 @@ class Lease:
         return self._monotonic() < self._mine_until
 
     async def give_back(self) -> None:
-        """Release the lease for others."""
         self._mine_until = -inf
         await asyncio.to_thread(self._give_back)
 

@@ -67,7 +67,6 @@ class ControlLoop:
         }
 
     def controller(self, kind: type[AnyController]) -> AnyController:
-        """The controller of a feature."""
         found = self._controllers[kind]
         assert isinstance(found, kind)
         return found
@@ -78,14 +77,12 @@ class ControlLoop:
             await each.start(stack)
 
     async def renew(self) -> None:
-        """Renew the lease."""
         before = self.actor.situation.holder
         await self.actor.situation.renew_lease()
         if self.actor.situation.holder != before and not self.actor.situation.is_dry:
             log.info("the lease is held by %s", self.actor.situation.holder or "this collector")
 
     async def run_once(self) -> None:
-        """Run one iteration."""
         now = self._core.clock()
         checks = 0 if now < self._frequent_until else _CHECKS_PER_REFRESH
         is_due = now - self._refreshed_at >= checks * self._settings.check_seconds

@@ -23,7 +23,6 @@ class QueueState:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "QueueState":
-        """Read it from a snapshot."""
         nodes, tasks = snapshot.nodes, snapshot.tasks
         waits = np.flatnonzero(_is_decided(snapshot) & (tasks.node == NOWHERE))
         accepts = nodes.on & nodes.accepts & (nodes.liveness == Liveness.UP)

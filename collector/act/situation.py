@@ -63,7 +63,6 @@ class Situation:
 
     @property
     def acts(self) -> bool:
-        """Whether plans are carried out."""
         return not self.is_dry and self.pause is None and self.holder is None
 
     @property

@@ -1,7 +1,6 @@
 """The steps of a decision: their creation, the batches that run together, and dependencies."""
 
 from collections.abc import Iterator, Sequence
-from enum import Enum, auto
 from itertools import groupby, zip_longest
 from math import isfinite
 
@@ -56,25 +55,19 @@ def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[i
     These are consecutive moves, up to a limit; and stops and starts that keep promises: on each node, all
     stops before a start, then all starts before the next stop.
     """
-    for kind, group in groupby(range(len(steps)), key=lambda index: _BatchKind.of(steps[index])):
+
+    def kind(index: int) -> tuple[bool, bool]:
+        step = steps[index]
+        is_promise = step.keeps_promises and len(affected_nodes(step.action)) == 1
+        return is_promise, isinstance(step.action, Move) and not is_promise
+
+    for (is_promise, is_move), group in groupby(range(len(steps)), key=kind):
         indices = list(group)
-        if kind is _BatchKind.PROMISE:
+        if is_promise:
             yield from _rounds(steps, indices)
             continue
-        size = max(1, max_concurrent_moves) if kind is _BatchKind.MOVE else 1
+        size = max(1, max_concurrent_moves) if is_move else 1
         yield from (indices[start : start + size] for start in range(0, len(indices), size))
-
-
-class _BatchKind(Enum):
-    MOVE = auto()
-    PROMISE = auto()
-    OTHER = auto()
-
-    @staticmethod
-    def of(step: Step) -> "_BatchKind":
-        if step.keeps_promises and len(affected_nodes(step.action)) == 1:
-            return _BatchKind.PROMISE
-        return _BatchKind.MOVE if isinstance(step.action, Move) else _BatchKind.OTHER
 
 
 def _rounds(steps: Sequence[Step], indices: Sequence[int]) -> Iterator[list[int]]:

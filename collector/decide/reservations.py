@@ -134,7 +134,6 @@ class Reservations:
         return self._pending
 
     def fold(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """Return a snapshot with the pending placements."""
         self._expire(now)
         if self._base is not snapshot:
             self._settle(snapshot)
@@ -203,7 +202,6 @@ class Reservations:
         return None if found is None else found.sent.node
 
     def give_up(self, task: str) -> None:
-        """No longer keep a place for a task."""
         self.release(_kept(task))
 
     # --- Nodes that were just left -------------------------------------------------------------------

@@ -355,7 +355,6 @@ class Snapshot:
         return replace(self, parts={**self.parts, type(part): part})
 
     def without_part(self, kind: type[SnapshotPart]) -> "Snapshot":
-        """The same cluster without a part."""
         return replace(self, parts={each: part for each, part in self.parts.items() if each is not kind})
 
     def with_pending(
@@ -426,7 +425,6 @@ class Snapshot:
         return np.flatnonzero(self.tasks.node == NOWHERE)
 
     def tasks_of(self, service: int) -> Rows:
-        """The rows of a service's tasks."""
         return self._by_service.rows_of(service)
 
     def instances(self, service: int) -> NDArray[np.int64]:

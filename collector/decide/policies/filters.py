@@ -140,12 +140,6 @@ def without_room(refused: Codes, free: Floats, wanted: Floats) -> Codes:
     return refused
 
 
-def free_of_envelopes(snapshot: Snapshot) -> Floats:
-    """Return the capacity that the envelopes on each node leave; NaN where the capacity is unknown."""
-    nodes = snapshot.nodes
-    return snapshot.cached_with_pending("free of envelopes", lambda: nodes.capacity - nodes.envelope_sum)
-
-
 def free_of_allocated(snapshot: Snapshot) -> Floats:
     """Return the capacity that the reservations on each node leave."""
     nodes = snapshot.nodes

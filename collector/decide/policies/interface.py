@@ -12,7 +12,7 @@ from msgspec import Meta
 from collector.common.applications import NO_APPLICATION, ApplicationTraits
 from collector.common.arrays import Codes, Floats, Rows
 from collector.decide.policies.actions import Action
-from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.scoring import stable_argsort
 from collector.snapshot.columns import Four, first_known, four
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.pending import PendingTask
@@ -118,10 +118,6 @@ def _no_actions(_row: int) -> tuple[Action, ...]:
     return ()
 
 
-def _full_reservation(_row: int) -> Quantities | None:
-    return None
-
-
 class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of admission on a node, for the container."""
 
@@ -150,14 +146,13 @@ class Ranking:
     """The reasons for the rank of a node, given by its row, with the figures behind them."""
     needs: Callable[[int], tuple[Action, ...]] = field(default=_no_actions)
     """The actions that must come first for the request to fit on a ranked node."""
-    gets: Callable[[int], Quantities | None] = field(default=_full_reservation)
+    gets: Callable[[int], Quantities | None] = field(default=lambda _row: None)
     """The reservation on a ranked node if the request itself is cut there; None if it is not cut."""
     verdict: Callable[[int], AdmissionVerdict] | None = None
     """The verdict of admission on a node, given by its row; None if there was none."""
 
     @property
     def best(self) -> int | None:
-        """The row of the best node."""
         return int(self.rows[0]) if self.rows.size else None
 
 

@@ -112,7 +112,6 @@ class ReservationBook:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "ReservationBook":
-        """Take the reservations of a snapshot."""
         nodes, tasks = snapshot.nodes, snapshot.tasks
         # Most tasks are not cut; of these the strictest decides.
         limit = nodes.overbooking_limit.copy()
@@ -146,7 +145,6 @@ class ReservationBook:
         return factor <= allowed and bool((more <= self.capacity[row] * (1 + ROUNDING)).all())
 
     def add(self, row: int, more: Floats, task_class: int, limit: float) -> None:
-        """Add the reservation of a task."""
         self.reserved[row] += more
         self.limit[row] = min(self.limit[row], limit)
         strictest = int(self.strictest[row]) or LAXEST_CLASS

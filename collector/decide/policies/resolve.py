@@ -48,7 +48,6 @@ class PolicyChoice:
     settings: PolicySettings
 
     def place(self, snapshot: Snapshot, request: Request) -> Ranking:
-        """Rank the nodes for a request."""
         assert self.policy.place is not None
         return self.policy.place(snapshot, request, self.settings)
 
@@ -60,7 +59,6 @@ class PolicyChoice:
         return self.policy.place_all(snapshot, excluding(requests, left), self.settings)
 
     def rebalance(self, snapshot: Snapshot) -> Plan:
-        """Plan what to move."""
         assert self.policy.rebalance is not None
         return self.policy.rebalance(snapshot, self.settings)
 

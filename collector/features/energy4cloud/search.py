@@ -22,7 +22,7 @@ from collector.decide.policies.overbooking import (
     reservation_of,
     reserved_quantities,
 )
-from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.scoring import stable_argsort
 from collector.decide.policies.stability import keeps_awake
 from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind, Tasks
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import astuple
 
 from collector.decide.policies.actions import Action, PowerOn
-from collector.decide.policies.filters import eligible, free_of_envelopes, without_room
+from collector.decide.policies.filters import eligible, without_room
 from collector.decide.policies.interface import Plan, Policy, Ranking, Request, rank_by_score
 from collector.decide.policies.overbooking import reject_overbooked
 from collector.decide.policies.scoring import availability, each_percent, instances_near, same_domain
@@ -34,7 +34,7 @@ _KNOWN_FIRST = (Generation.YOUNG, Generation.NURSERY, Generation.OLD)
 def place(snapshot: Snapshot, request: Request, settings: GenPackSettings) -> Ranking:
     """Rank nodes by generation, then on before off, then by availability."""
     nodes = snapshot.nodes
-    room = free_of_envelopes(snapshot) - nodes.capacity * (1.0 - settings.fill_ratio)
+    room = nodes.capacity - nodes.envelope_sum - nodes.capacity * (1.0 - settings.fill_ratio)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = without_room(refused, room, as_row(expected_need(request)))
     if not settings.overbooks:

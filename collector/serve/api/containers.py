@@ -123,8 +123,15 @@ def describe_envelope(statistics: Floats) -> Envelope:
     )
 
 
-def describe_container(tables: LiveTables, entry: NodeEntry, container_id: str) -> Container:
-    """Convert a container of a node for the API, without `group` and `mean`."""
+def describe_container(
+    tables: LiveTables,
+    entry: NodeEntry,
+    container_id: str,
+    *,
+    group: str | None = None,
+    mean: Mean | None = None,
+) -> Container:
+    """Convert a container of a node for the API."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
     return Container(
         **structs.asdict(reported.value),
@@ -134,8 +141,8 @@ def describe_container(tables: LiveTables, entry: NodeEntry, container_id: str) 
         sampled_at=reported.at,
         envelope=describe_envelope(ring.statistics),
         samples=ring.samples,
-        group=None,
-        mean=None,
+        group=group,
+        mean=mean,
     )
 
 
@@ -195,10 +202,23 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
         found = [
             (node, each.state) for each in page for node in core.registry.nodes(core.clock(), node=each.node)
         ]
-    tables = core.registry.tables
-    described = [describe_container(tables, node, container.id) for node, container in found]
-    window_seconds = query.window_seconds if query.means else None
-    return ContainerPage(await _add_group_and_mean(core, described, window_seconds), after, matching)
+    tables, groups = core.registry.tables, {each.number: each.name for each in core.analysis.latest.groups}
+    means: Mapping[Subject, Mean] = {}
+    if query.means:
+        nodes = dict.fromkeys(node.name for node, _ in found)
+        window_ends = [each for name in nodes for each in core.registry.window_ends(core.clock(), node=name)]
+        means = await core.history.means(SubjectKind.CONTAINER, query.window_seconds, window_ends)
+    described = [
+        describe_container(
+            tables,
+            node,
+            each.id,
+            group=groups.get(tables.group_of(node.name, each.id)),
+            mean=means.get((node.name, each.id)),
+        )
+        for node, each in found
+    ]
+    return ContainerPage(described, after, matching)
 
 
 def _search(core: Core, query: ContainersQuery, group: int | None) -> TaskList:
@@ -208,28 +228,6 @@ def _search(core: Core, query: ContainersQuery, group: int | None) -> TaskList:
     if query.label is not None:
         found = found.labelled(has_label(query.label))
     return found.containing(query.search) if query.search else found
-
-
-async def _add_group_and_mean(
-    core: Core, described: list[Container], window_seconds: float | None
-) -> list[Container]:
-    """Add the group of each container, and with a window the means over it."""
-    means: Mapping[Subject, Mean] = {}
-    if window_seconds is not None:
-        now = core.clock()
-        nodes = dict.fromkeys(each.node for each in described)
-        window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
-        means = await core.history.means(SubjectKind.CONTAINER, window_seconds, window_ends)
-    names = {each.number: each.name for each in core.analysis.latest.groups}
-    tables = core.registry.tables
-    return [
-        structs.replace(
-            each,
-            mean=means.get((each.node, each.id)),
-            group=names.get(tables.group_of(each.node, each.id)),
-        )
-        for each in described
-    ]
 
 
 def no_such_container(name: str) -> ApiError:

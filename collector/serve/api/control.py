@@ -39,7 +39,6 @@ class Api(Core):
 
     @classmethod
     def of(cls, core: Core, control: ControlLoop) -> "Api":
-        """Add the control loop to a core."""
         parts: dict[str, Any] = {each.name: getattr(core, each.name) for each in fields(Core)}
         return cls(**parts, control=control)
 

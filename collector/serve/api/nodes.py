@@ -12,7 +12,7 @@ from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.decide.policies.scoring import availability as free_score
-from collector.history.interface import Mean, SubjectKind
+from collector.history.interface import Mean, Subject, SubjectKind
 from collector.observe.entries import NodeEntry
 from collector.observe.limits.node_account import Limit
 from collector.observe.registry import Registry
@@ -138,8 +138,15 @@ class NodesQuery(TableQuery, frozen=True, kw_only=True):
 _NOT_REPORTED = NodeState(used=Quantities(), capacity=Quantities())
 
 
-def describe_node(registry: Registry, entry: NodeEntry, now: float) -> Node:
-    """Convert a node for the API, without `availability` and `mean`."""
+def describe_node(
+    registry: Registry,
+    entry: NodeEntry,
+    now: float,
+    *,
+    availability: NodeAvailability | None = None,
+    mean: Mean | None = None,
+) -> Node:
+    """Convert a node for the API."""
     run = entry.run
     state = _NOT_REPORTED if run.state is None else run.state.value
     heartbeat = None if run.heartbeat is None else run.heartbeat.value
@@ -159,8 +166,8 @@ def describe_node(registry: Registry, entry: NodeEntry, now: float) -> Node:
         containers=len(run.containers),
         refused=dict(registry.limits.refused_of(entry.name)),
         placement=registry.tables.record(entry.name, now),
-        availability=None,
-        mean=None,
+        availability=availability,
+        mean=mean,
     )
 
 
@@ -197,12 +204,16 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
     else:
         page, after = sort_page(matching, _ORDERS.get(query.order), query)
     now, free = core.clock(), await _availability(core, [each.name for each in page])
-    found = [
-        structs.replace(describe_node(core.registry, entry, now), availability=free.get(entry.name))
-        for entry in page
-    ]
+    means: Mapping[Subject, Mean] = {}
     if query.means:
-        found = await _add_means(core, found, query.window_seconds)
+        window_ends = [each for node in page for each in core.registry.window_ends(now, node=node.name)]
+        means = await core.history.means(SubjectKind.NODE, query.window_seconds, window_ends)
+    found = [
+        describe_node(
+            core.registry, each, now, availability=free.get(each.name), mean=means.get((each.name, None))
+        )
+        for each in page
+    ]
     return NodePage(found, after, len(matching))
 
 
@@ -244,13 +255,6 @@ def _find_nodes(core: Core, query: NodesQuery) -> list[NodeEntry]:
 
 def _search_text(name: str, labels: Mapping[str, str]) -> str:
     return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()
-
-
-async def _add_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
-    now = core.clock()
-    window_ends = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
-    means = await core.history.means(SubjectKind.NODE, window_seconds, window_ends)
-    return [structs.replace(node, mean=means.get((node.name, None))) for node in found]
 
 
 def no_such_node(name: str, field: str = "name") -> ApiError:

@@ -55,7 +55,6 @@ class PageFile:
 
     @classmethod
     def of(cls, content_type: str, body: bytes) -> "PageFile":
-        """Compress the content of a file."""
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         return cls(content_type, body, gzip.compress(body, mtime=0), etag)
 

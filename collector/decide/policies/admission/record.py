@@ -43,7 +43,6 @@ class NodeShortages(msgspec.Struct, frozen=True, array_like=True):
     """Number of windows."""
 
     def after(self, predicted: float, *, short: bool) -> "NodeShortages":
-        """The record with one more window."""
         return NodeShortages(
             self.predicted * _DECAY + predicted, self.short * _DECAY + short, self.windows * _DECAY + 1.0
         )
@@ -175,7 +174,6 @@ class ShortageRecord:
     # --- Storage ------------------------------------------------------------------------------------
 
     def pack(self) -> bytes:
-        """The records, to be stored."""
         return msgspec.msgpack.encode(_Stored(_VERSION, self._nodes))
 
     def restore(self, packed: bytes) -> None:

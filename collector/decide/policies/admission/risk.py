@@ -14,15 +14,17 @@ from collector.common.arrays import Flags, Floats, Rows
 from collector.decide.policies.interface import Request
 from collector.decide.policies.least_watts.cluster import FULL_RATIO
 from collector.decide.policies.least_watts.margins import Margins, Tail, learn
-from collector.decide.policies.least_watts.need import (
+from collector.decide.policies.least_watts.settings import LeastWattsSettings
+from collector.decide.policies.least_watts.usage import (
+    Usage,
     expected_shares,
+    node_sums,
     pending_use,
     pending_variance,
     reported_use,
     request_need,
+    usable,
 )
-from collector.decide.policies.least_watts.settings import LeastWattsSettings
-from collector.decide.policies.least_watts.usage import Usage, node_sums, usable
 from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES

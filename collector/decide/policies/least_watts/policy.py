@@ -26,18 +26,18 @@ from collector.decide.policies.least_watts.cost import (
     with_margin,
 )
 from collector.decide.policies.least_watts.margins import Margins, learn
-from collector.decide.policies.least_watts.need import (
+from collector.decide.policies.least_watts.plan import rebalance
+from collector.decide.policies.least_watts.settings import KNOB, LeastWattsSettings
+from collector.decide.policies.least_watts.usage import (
+    Usage,
     expected_shares,
     request_need,
     sums_with_pending,
     sums_without_pending,
+    usable,
 )
-from collector.decide.policies.least_watts.plan import rebalance
-from collector.decide.policies.least_watts.settings import KNOB, LeastWattsSettings
-from collector.decide.policies.least_watts.usage import Usage, usable
 from collector.decide.policies.overbooking import reject_overbooked
-from collector.decide.policies.scoring import instances_near, same_domain
-from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.scoring import instances_near, same_domain, stable_argsort
 from collector.decide.policies.stability import may_sleep
 from collector.snapshot.power_curves import picked
 from collector.snapshot.tables import Snapshot

@@ -22,8 +22,7 @@ from collector.decide.policies.actions import Action, Kill, Start
 from collector.decide.policies.filters import OpenNodes, eligible, free_of_allocated, without_room
 from collector.decide.policies.interface import Plan, Policy, Ranking, Rejection, Request
 from collector.decide.policies.overbooking import reservation_of
-from collector.decide.policies.scoring import instances_near, same_domain
-from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.scoring import instances_near, same_domain, stable_argsort
 from collector.decide.policies.stability import estimate_watts
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.qos.queue import (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decide.policies import sorting
-from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.scoring import stable_argsort
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324])
 
