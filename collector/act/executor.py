@@ -228,7 +228,7 @@ class Executor:
             steps = (*decision.steps[:index], step, *decision.steps[index + 1 :])
             return msgspec.structs.replace(decision, steps=steps)
 
-        befores = {} if before is None else {index: before}
+        befores = None if before is None else {index: before}
         step = (await self._journal.amend(decision_id, changed, befores)).steps[index]
         if step.ended_at is not None:
             self.ended[step.action.kind, step.state] += 1

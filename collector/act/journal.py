@@ -9,7 +9,6 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from types import MappingProxyType
 
 import msgspec
 
@@ -25,7 +24,6 @@ _PAUSE, _IDENTITY = "pause", "identity"
 _ID_BYTES = 4
 _KEEP_INPUT_BYTES = 64 << 20
 """Maximum size of the snapshots kept with decisions, compressed."""
-_NO_BEFORES: Mapping[int, bytes] = MappingProxyType({})
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -108,12 +106,12 @@ class Journal:
         self,
         decision_id: str,
         change: Callable[[Decision], Decision],
-        befores: Mapping[int, bytes] = _NO_BEFORES,
+        befores: Mapping[int, bytes] | None = None,
     ) -> Decision:
         """Store the result of `change`; `befores` is the data that undoing steps needs, by index."""
         async with self._amending:
             entry = self._entries[decision_id]
-            return await self._write(change(entry.decision), {**entry.befores, **befores})
+            return await self._write(change(entry.decision), {**entry.befores, **(befores or {})})
 
     def undo_data(self, decision_id: str, index: int) -> bytes:
         """Return the data that undoing a step needs; empty if it needs none."""

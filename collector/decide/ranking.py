@@ -36,8 +36,9 @@ _NO_CURVE = "the node has not reported a power curve yet"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The answer to a question about one container."""
+    """The answer of a policy to a question about one container."""
 
+    policy: str
     request: Request
     assumed: Assumed
     ranking: Ranking
@@ -67,7 +68,7 @@ def place_container(  # noqa: PLR0913 - question, policy and state
         reservation = reservations.place(
             snapshot, request, snapshot.nodes.names[ranking.best], now=now, seconds=question.reserve_seconds
         )
-    return Placement(request, assumed, ranking, reservation)
+    return Placement(chosen.policy.name, request, assumed, ranking, reservation)
 
 
 def rank(
@@ -126,7 +127,7 @@ def has_unknown_load(snapshot: Snapshot) -> Flags:
     return snapshot.cached("unknown load", find)
 
 
-def hint(snapshot: Snapshot, question: PlacementQuestion, policy: str, placement: Placement) -> PlacementHint:
+def hint(snapshot: Snapshot, question: PlacementQuestion, placement: Placement) -> PlacementHint:
     """Convert the answer to a question for the API."""
     request, assumed, ranking = placement.request, placement.assumed, placement.ranking
     rejected = np.flatnonzero(ranking.refused != Rejection.NOT)
@@ -136,7 +137,7 @@ def hint(snapshot: Snapshot, question: PlacementQuestion, policy: str, placement
     is_short = _is_short(snapshot, need)
     short = int(np.count_nonzero(is_short[ranking.rows]))
     return PlacementHint(
-        policy=policy,
+        policy=placement.policy,
         score_is=ranking.score_is,
         at=snapshot.at,
         turn=snapshot.turn,

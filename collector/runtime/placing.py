@@ -1,7 +1,6 @@
 """Place a container with the collector's own settings, reservations and clock."""
 
 from functools import partial
-from typing import NamedTuple
 
 from collector.decide.policies.interface import Request
 from collector.decide.policies.resolve import PolicyChoice
@@ -9,13 +8,6 @@ from collector.decide.question import PlacementQuestion, resolve_policy, with_co
 from collector.decide.ranking import Placement, place_container, warm_up
 from collector.runtime.parts import Core
 from collector.snapshot.tables import Snapshot
-
-
-class AnsweredPlacement(NamedTuple):
-    """A placement, and the policy that chose it."""
-
-    chosen: PolicyChoice
-    placement: Placement
 
 
 def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
@@ -29,7 +21,7 @@ def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
     )
 
 
-def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> AnsweredPlacement:
+def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> Placement:
     """Rank the nodes, and reserve the best one if the question requests it.
 
     Block the event loop for a few milliseconds at most. Raise `LimitError` if too many placements
@@ -46,4 +38,4 @@ def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> An
         admission=core.admission,
     )
     warm_up_with(core, placement.request, chosen)
-    return AnsweredPlacement(chosen, placement)
+    return placement

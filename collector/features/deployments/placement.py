@@ -164,7 +164,7 @@ class _Placer:
     async def _place_container(self, question: PlacementQuestion) -> tuple[str, tuple[str, ...]]:
         """Choose and reserve the node of one container; return it with the reasons."""
         snapshot = await self._situation.snapshot()
-        _, found = place_now(self._core, snapshot, question)
+        found = place_now(self._core, snapshot, question)
         best = found.ranking.best
         if best is None or found.reservation is None:
             why = _why_nowhere(found.ranking)

@@ -54,8 +54,7 @@ def check_reservation(caller: Caller, reserve_seconds: float) -> None:
 
 def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Rank nodes, and reserve the best one if requested. Blocks the event loop for a few milliseconds."""
-    chosen, placement = place_now(core, snapshot, question)
-    return hint(snapshot, question, chosen.policy.name, placement)
+    return hint(snapshot, question, place_now(core, snapshot, question))
 
 
 class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,7 +4,7 @@ import numpy as np
 
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.snapshot import TaskPromises, WaitingPromises, unpromised
-from collector.snapshot.waiting import with_waiting
+from collector.snapshot.pending import with_waiting
 from tests.collector.snapshot.test_waiting import SNAPSHOT, WAITING
 
 
