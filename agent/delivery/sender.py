@@ -188,11 +188,16 @@ class ReportSender:
                 self.delivered += await self._on_disk(partial(self.spool.remove, batch.entries))
                 self._backoff.reset()
                 self._batch_limit = min(self._batch_limit * 2, MAX_BATCH)
-                self._log_accepted()
+                if self._failure is not None:
+                    url, waiting = self._settings.url, len(self)
+                    log.info("the collector at %s accepts reports again; %d in the queue", url, waiting)
+                self._failure = self._rejection = None
             case Rejected(why) if len(batch.entries) == 1:
                 self._dropped += await self._on_disk(partial(self.spool.remove, batch.entries))
                 self._batch_limit = 1
-                self._log_rejection(why)
+                if self._rejection is None:
+                    log.error("the collector rejected a report, which is dropped: %s", why)
+                self._rejection = why
             case Rejected():
                 # One invalid report must not cause the loss of others: halve the batch until only it is left.
                 self._batch_limit = len(batch.entries) // 2
@@ -246,15 +251,6 @@ class ReportSender:
             self.clock_offset.update(outcome.server_time, responded_at, took_seconds)
         return outcome
 
-    # --- Logs -------------------------------------------------------------------------------
-
-    def _log_accepted(self) -> None:
-        if self._failure is not None:
-            log.info(
-                "the collector at %s accepts reports again; %d in the queue", self._settings.url, len(self)
-            )
-        self._failure = self._rejection = None
-
     def _log_failure(self, failure: Retry) -> None:
         if self._failure is None or self._failure.needs_attention != failure.needs_attention:
             log.warning(
@@ -263,8 +259,3 @@ class ReportSender:
                 failure.why,
             )
         self._failure = failure
-
-    def _log_rejection(self, why: str) -> None:
-        if self._rejection is None:
-            log.error("the collector rejected a report, which is dropped: %s", why)
-        self._rejection = why
