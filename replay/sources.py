@@ -78,12 +78,10 @@ def with_data(scenario: Scenario, locate: Locate) -> Scenario:
         return found.path
 
     startup = scenario.startup
-    if startup.same_host_dataset is not None:
-        seconds = queues.read_startup_seconds(find(startup.same_host_dataset, STARTUP_FORMAT))
-        startup = msgspec.structs.replace(startup, same_host_seconds=seconds)
-    if startup.other_host_dataset is not None:
-        seconds = queues.read_startup_seconds(find(startup.other_host_dataset, STARTUP_FORMAT))
-        startup = msgspec.structs.replace(startup, other_host_seconds=seconds)
+    for key in ("same_host", "other_host"):
+        if (name := getattr(startup, f"{key}_dataset")) is not None:
+            seconds = queues.read_startup_seconds(find(name, STARTUP_FORMAT))
+            startup = msgspec.structs.replace(startup, **{f"{key}_seconds": seconds})
     hosts = scenario.hosts
     if scenario.hosts_dataset is not None:
         hosts = queues.read_hosts(find(scenario.hosts_dataset, HOSTS_FORMAT))

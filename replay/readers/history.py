@@ -97,14 +97,6 @@ class _Recording:
     of_nodes: list[_NodeSample]
 
 
-@dataclass(frozen=True, slots=True)
-class _System:
-    """The load of a host outside containers."""
-
-    cores: float = 0.0
-    memory_bytes: float = 0.0
-
-
 class _NodeFacts(msgspec.Struct):
     """The stored facts of a node that replay needs."""
 
@@ -177,8 +169,8 @@ def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -
     return found
 
 
-def _system(line: Timeline, recording: _Recording) -> dict[str, _System]:
-    """The load of each host outside containers."""
+def _system(line: Timeline, recording: _Recording) -> dict[str, Floats]:
+    """The load of each host outside containers: cores, and bytes of memory."""
     first = int(min(at for _, _, at, *_ in recording.samples) // recording.step_seconds)
     use = line.use
     owner = np.repeat(np.arange(len(line.names)), use.steps)
@@ -198,11 +190,10 @@ def _system(line: Timeline, recording: _Recording) -> dict[str, _System]:
         place = int(at // recording.step_seconds) - first
         if name in of_containers and 0 <= place < len(of_containers[name]):
             rest.setdefault(name, []).append(np.array([cores, memory_bytes]) - of_containers[name][place])
-    medians = {name: np.maximum(0.0, np.median(each, axis=0)) for name, each in rest.items()}
-    return {name: _System(float(cores), float(memory)) for name, (cores, memory) in medians.items()}
+    return {name: np.maximum(0.0, np.median(each, axis=0)) for name, each in rest.items()}
 
 
-def _hosts(connection: sqlite3.Connection, system: Mapping[str, _System]) -> tuple[Host, ...]:
+def _hosts(connection: sqlite3.Connection, system: Mapping[str, Floats]) -> tuple[Host, ...]:
     capacities = {
         name: msgspec.json.decode(body, type=_NodeFacts).capacity for name, body in connection.execute(_NODES)
     }
@@ -224,7 +215,7 @@ def _hosts(connection: sqlite3.Connection, system: Mapping[str, _System]) -> tup
             name,
             capacity,
             curves[name],
-            system.get(name) or _System(),
+            system.get(name, np.zeros(2)),
             traits.get(name) or StoredNodeTraits(),
         )
         for name, capacity in sorted(capacities.items())
@@ -232,12 +223,13 @@ def _hosts(connection: sqlite3.Connection, system: Mapping[str, _System]) -> tup
 
 
 def _host(
-    name: str, capacity: Quantities, curve: PowerCurve, system: _System, traits: StoredNodeTraits
+    name: str, capacity: Quantities, curve: PowerCurve, system: Floats, traits: StoredNodeTraits
 ) -> Host:
     if not capacity.cpu_cores or not capacity.memory_bytes:
         raise UserError(
             f"{name} did not report its CPU and memory, so it cannot be simulated: check that its agent runs"
         )
+    system_cores, system_bytes = system.tolist()
     added = np.interp(np.linspace(0.0, 1.0, _POINTS), curve.cpu_ratios, curve.cpu_watts)
     watts = tuple(float(curve.idle_watts + each) for each in added)
     disk, network = capacity.disk_bytes_per_second, capacity.network_bytes_per_second
@@ -247,8 +239,8 @@ def _host(
         memory_mb=capacity.memory_bytes / MEBIBYTE,
         disk_mb_per_second=disk / MEGABYTE if disk else None,
         network_mb_per_second=network / MEGABYTE if network else None,
-        system_cores=min(system.cores, capacity.cpu_cores),
-        system_memory_mb=min(system.memory_bytes, capacity.memory_bytes) / MEBIBYTE,
+        system_cores=min(system_cores, capacity.cpu_cores),
+        system_memory_mb=min(system_bytes, capacity.memory_bytes) / MEBIBYTE,
         generation=traits.generation,
         domain=traits.domain,
         labels=traits.labels,

@@ -23,12 +23,8 @@ class ApplicationMembers:
     servers: Rows
 
 
-def find_members(workload: Workload, applications: Sequence[Application]) -> tuple[ApplicationMembers, ...]:
-    """Find the containers of each application; raises `UserError` if a pattern matches none."""
-    return tuple(_members(workload, each) for each in applications)
-
-
-def _members(workload: Workload, settings: Application) -> ApplicationMembers:
+def find_members(workload: Workload, settings: Application) -> ApplicationMembers:
+    """Find the containers of an application; raises `UserError` if a pattern matches none."""
     members = _matching(workload, settings.services)
     found = ApplicationMembers(
         settings,

@@ -51,7 +51,7 @@ def compare(
     """Replay the workload with each of these policies."""
     chosen = resolve_runs(names, scenario)
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave, network=scenario.network)
-    applications = find_members(workload, scenario.applications)
+    applications = [find_members(workload, each) for each in scenario.applications]
     workload = with_applications(fit_reservations(workload, hosts), applications)
     results, points = {}, {}
     for policy_run in chosen:

@@ -1,5 +1,6 @@
 """Carries out decisions in a simulation, with the collector's guards and batches and a simulated driver."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -196,7 +197,5 @@ class SimulatedControl:
 
 def service_views(services: Sequence[str]) -> list[ServiceView]:
     """The services of a workload, as an orchestrator has them."""
-    replicas: dict[str, int] = {}
-    for name in services:
-        replicas[name] = replicas.get(name, 0) + 1
-    return [ServiceView(name=name, mode=Mode.REPLICATED, replicas=count) for name, count in replicas.items()]
+    counts = Counter(services).items()
+    return [ServiceView(name=name, mode=Mode.REPLICATED, replicas=count) for name, count in counts]

@@ -1,7 +1,5 @@
 """Response times of the applications of a scenario, and how far apart their members are."""
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 
@@ -126,8 +124,3 @@ class ResponseTimes:
             return None
         place = int(np.searchsorted(np.cumsum(self._bins), _PERCENTILE * total))
         return float(_SHORTEST_SECONDS * _BIN_RATIO ** (min(place, _BINS - 1) + 0.5) * MILLI)
-
-
-def response_times(applications: Sequence[ApplicationMembers], cluster: Cluster) -> dict[str, ResponseTimes]:
-    """The response times of each application, by its name."""
-    return {each.settings.name: ResponseTimes(each, cluster) for each in applications}

@@ -25,12 +25,11 @@ from replay.simulation.accounting import Account
 from replay.simulation.agents.agents import SimulatedAgents
 from replay.simulation.agents.samples import AgentSettings, quantities_of
 from replay.simulation.cluster import SOON, ArrivalQueue, Cluster, ContainerPhase, Load, unix
-from replay.simulation.collector import SimulatedCollector
+from replay.simulation.collector import Exchange, SimulatedCollector, report_earlier
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
-from replay.simulation.exchange import Exchange, report_earlier
 from replay.simulation.policy_runs import PolicyRun
-from replay.simulation.response import response_times
+from replay.simulation.response import ResponseTimes
 from replay.simulation.results import Outcome, nodes_at_end
 from wire.errors import UserError
 
@@ -86,7 +85,7 @@ class _Run:
             simulation.sample_seconds or workload.step_seconds, every_window=self._exact
         )
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
-        self._responses = response_times(applications, self._cluster)
+        self._responses = {each.settings.name: ResponseTimes(each, self._cluster) for each in applications}
         self._account = Account(
             self._cluster, idle_is_off=simulation.idle_is_off, warm_up_seconds=simulation.warm_up_seconds
         )

@@ -21,8 +21,7 @@ from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
 from replay.simulation.cluster import SOON, ArrivalQueue, Cluster, ContainerPhase
 from replay.simulation.policy_runs import PolicyRun
-from replay.simulation.queue.lifecycle import Lifecycles
-from replay.simulation.queue.snapshots import QueueSnapshots
+from replay.simulation.queue.lifecycle import Lifecycles, QueueSnapshots
 from replay.simulation.results import Outcome, nodes_at_end
 from replay.simulation.run import few_collections
 from wire.errors import UserError
@@ -48,23 +47,6 @@ def run_queue(
         return _QueueRun(policy_run, hosts, workload, workload.promised, startup).run(progress)
 
 
-class StartupTimes:
-    """Draws start-up times; the same seed gives the same times."""
-
-    def __init__(self, settings: Startup, *, seed: int) -> None:
-        self._same = np.array(settings.same_host_seconds)
-        self._other = np.array(settings.other_host_seconds)
-        self._first = settings.first
-        self._random = np.random.default_rng([seed, len("start-up")])
-
-    def draw(self, last_node: int, node: int) -> float | None:
-        """Seconds until a container runs on a node; None if the start takes no time."""
-        if last_node == NOWHERE and not self._first:
-            return None
-        measured = self._same if node == last_node else self._other
-        return float(self._random.choice(measured))
-
-
 class _QueueRun:
     """A running simulation. Times are seconds of the trace."""
 
@@ -85,7 +67,10 @@ class _QueueRun:
         )
         self._lifecycles = Lifecycles(workload, promised, hosts.names)
         self._snapshots = QueueSnapshots(self._cluster, promised, self._lifecycles, seed=simulation.seed)
-        self._startup = StartupTimes(startup, seed=simulation.seed)
+        self._first_takes_time = startup.first
+        self._same_host_seconds = np.array(startup.same_host_seconds)
+        self._other_host_seconds = np.array(startup.other_host_seconds)
+        self._random = np.random.default_rng([simulation.seed, len("start-up")])
         self._arrivals = ArrivalQueue(workload.arrival_seconds)
         self._operations = 0
         self._starts_at: Floats = np.full(workload.size, np.inf)
@@ -199,7 +184,7 @@ class _QueueRun:
             self._account.count_placement(waited)
         else:
             self._account.count("killed_placed_again")
-        seconds = self._startup.draw(int(cluster.came_from[row]), node)
+        seconds = self._draw_startup_seconds(int(cluster.came_from[row]), node)
         cluster.node[row], cluster.phase[row], cluster.since[row] = node, ContainerPhase.STARTING, now
         cluster.allocated[row] = self._workload.requested[row]
         self._free[node] -= needed
@@ -208,6 +193,13 @@ class _QueueRun:
             self._starts_at[row] = now + seconds
         else:
             self._run(row, now)
+
+    def _draw_startup_seconds(self, last_node: int, node: int) -> float | None:
+        """Seconds until a container runs on a node; None if the start takes no time."""
+        if last_node == NOWHERE and not self._first_takes_time:
+            return None
+        measured = self._same_host_seconds if node == last_node else self._other_host_seconds
+        return float(self._random.choice(measured))
 
     def _preempt(self, row: int, now: float) -> None:
         cluster = self._cluster

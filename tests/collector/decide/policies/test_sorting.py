@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.decide.policies import sorting
+from collector.decide.policies import scoring
 from collector.decide.policies.scoring import stable_argsort
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324])
@@ -17,7 +17,7 @@ def test_the_lowest_comes_first_and_of_equals_the_first(values: list[float]) -> 
     expected = np.argsort(column, kind="stable").tolist()
     assert stable_argsort(column).tolist() == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorting, "_FEW", 0)
+        patch.setattr(scoring, "_FEW", 0)
         assert stable_argsort(column).tolist() == expected
         assert stable_argsort(-column).tolist() == np.argsort(-column, kind="stable").tolist()
 
