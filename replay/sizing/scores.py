@@ -74,26 +74,20 @@ def score_halves(halves: Halves, rules: SizeRules, progress: Progress | None = N
     """Learn on the first half, and score on the second."""
     show = progress or (lambda _: None)
     steps = 2 + len(_RESERVES) + 2 * len(_PERCENTILES)
-    done = 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        show(done / steps)
-
     learned = learn_sizes(halves, rules)
-    advance()
+    show(1 / steps)
     methods = _score_methods(halves, learned)
-    advance()
+    show(2 / steps)
     places = PLACES[: halves.resources]
     scales = {place: _scale(halves, place) for place in places}
     frontier: dict[str, list[FrontierPoint]] = {RESOURCES[place].value: [] for place in places}
-    for method, setting, points in _frontier(halves, rules, [each.tuning for each in learned]):
+    frontier_requests = _frontier(halves, rules, [each.tuning for each in learned])
+    for done, (method, setting, points) in enumerate(frontier_requests, start=3):
         for place in places:
             slack, above = scales[place].score(points[:, place])
             point = FrontierPoint(method=method, setting=setting, slack_ratio=slack, above_ratio=above)
             frontier[RESOURCES[place].value].append(point)
-        advance()
+        show(done / steps)
     return SizingReport(
         services=len(halves.names),
         learned_days=halves.learned_days,

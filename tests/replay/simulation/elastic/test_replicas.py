@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.simulation.elastic.replicas import Replica, serve
+from replay.simulation.elastic.run import Replica, serve
 
 
 def _arrivals(rate: float, seconds: float, seed: int = 1) -> np.ndarray:
