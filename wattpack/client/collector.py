@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 from aiohttp import hdrs
 
-from wattpack.config.options import add, count
+from wattpack.config.arguments import add, count
 from wattpack.output.text import Columns, columns_table, print_result
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import Problem, UserError, os_reason

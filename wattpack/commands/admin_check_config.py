@@ -17,8 +17,9 @@ from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig
 from collector.decide.question import check_policies
 from collector.main import check_start
+from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, keys, load
-from wattpack.config.options import WEB_CONFIG, add, from_credentials
+from wattpack.config.options import WEB_CONFIG, from_credentials
 from wattpack.output.text import print_result
 from wire.http.webconfig import check_web_config
 

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from wattpack.commands import COMMANDS, find_command
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wire.errors import UserError
 
 _BASH = """\

@@ -9,7 +9,8 @@ from pathlib import Path
 from collector.config import CollectorConfig
 from collector.history.sqlite.files.connection import lock_file, open_existing, repair_file
 from collector.history.sqlite.files.damage import count_wrong_rows, find_damage, set_wrong_rows_aside
-from wattpack.config.options import add, add_config_options, load_config
+from wattpack.config.arguments import add
+from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import count_text
 from wire.errors import UserError
 

@@ -28,7 +28,8 @@ from wattpack.client.collector import (
     open_session,
 )
 from wattpack.commands import Functions
-from wattpack.config.options import ETC, add, add_config_options, load_config
+from wattpack.config.arguments import add
+from wattpack.config.options import ETC, add_config_options, load_config
 from wattpack.output.text import count_text, print_result, writing
 from wattpack.service.runner import Watchdog, Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service

@@ -9,7 +9,7 @@ import msgspec
 from collector.decide.policies.actions import Action, describe
 from wattpack.client.collector import Json, add_collector_options, add_list_options, get, post
 from wattpack.commands import Functions
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import print_result, time_text
 from wire.errors import UserError
 

@@ -9,7 +9,7 @@ from collector.serve.api.control import WaitingContainers
 from wattpack.client.collector import Json, add_collector_options, get, post
 from wattpack.commands.control import format_decisions
 from wattpack.commands.hint_container import add_container_arguments, container_question
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import Columns, columns_table, print_result, time_text
 
 _TIMEOUT_SECONDS = 900.0

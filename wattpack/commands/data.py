@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, Dataset, Found, add_data_option, find, search_path
 from wattpack.output.text import print_result
 

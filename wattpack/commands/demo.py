@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.demo.run import DemoOptions, running_demo
 from wattpack.output.live import progress_bar
 from wattpack.service.runner import run as run_service

@@ -18,7 +18,7 @@ from wattpack.client.stack import (
     stack_name,
 )
 from wattpack.commands import Functions
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import print_result
 from wire.errors import UserError
 

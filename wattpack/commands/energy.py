@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from wattpack.client.collector import Collector, Json, add_list_options, more_lines, query_collector
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import Columns, at, columns_table, energy_text, print_result, time_text
 from wire.errors import UserError
 

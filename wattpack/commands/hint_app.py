@@ -23,7 +23,7 @@ from wattpack.client.stack import (
     stack_name,
 )
 from wattpack.commands.hint_container import add_placement_arguments, delay_seconds, placement_question
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import count_text, milliseconds_text, print_result, table
 from wire.errors import UserError
 

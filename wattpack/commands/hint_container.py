@@ -12,7 +12,7 @@ from collector.common.applications import parse_delay
 from collector.decide.answers import PlacementHint, RankedNode
 from collector.decide.policies.actions import describe
 from wattpack.client.collector import add_list_options, post
-from wattpack.config.options import add, at_least_zero
+from wattpack.config.arguments import add, at_least_zero
 from wattpack.output.text import Columns, bytes_text, columns_table, count_text, percent_text, print_result
 from wire.errors import UserError
 from wire.resources import Quantities, Resource

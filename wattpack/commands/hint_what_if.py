@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from wattpack.client.collector import Json, add_list_options, more_lines, post
-from wattpack.config.options import add, at_least_zero
+from wattpack.config.arguments import add, at_least_zero
 from wattpack.output.text import Columns, at, bytes_text, columns_table, number_text, print_result
 
 _COLUMNS: Columns = {

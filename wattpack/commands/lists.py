@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from wattpack.client.collector import Json, add_list_options, get_all, more_lines, print_list
 from wattpack.commands import Functions
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import (
     Columns,
     at,

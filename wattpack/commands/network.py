@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from wattpack.client.collector import Json, add_collector_options, get
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import Columns, at, columns_table, count_text, percent_text, print_result, table
 
 _MAX_NODES = 500

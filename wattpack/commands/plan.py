@@ -11,7 +11,7 @@ from collector.decide.answers import PlanHint
 from collector.decide.policies.actions import Action, Move, PowerOff, describe
 from wattpack.client.collector import Collector, Json, add_collector_options, query_collector
 from wattpack.commands.hint_container import add_policy_arguments, policy_question
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import count_text, print_result
 
 _PATH = "/v1/hints/rebalance"

@@ -30,7 +30,8 @@ from powermodels.meters import find_meters
 from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
-from wattpack.config.options import add, add_config_options, load_config
+from wattpack.config.arguments import add
+from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import count_text, writing
 from wire.errors import UserError
 from wire.resources import Quantities

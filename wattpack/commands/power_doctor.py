@@ -22,7 +22,8 @@ from powermodels.estimator import Estimator
 from powermodels.meters import find_meters
 from powermodels.meters.rapl import find_pyrapl
 from wattpack.commands.power_calibrate import MODEL_PATH
-from wattpack.config.options import add, add_config_options, load_config
+from wattpack.config.arguments import add
+from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import print_result
 from wire.messages import Gap, Pressure
 

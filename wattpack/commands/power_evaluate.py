@@ -7,7 +7,7 @@ from pathlib import Path
 
 from powermodels.evaluate.contenders import MODELS
 from powermodels.evaluate.run import DEFAULT_MODEL, PROTOCOLS, Evaluation, Score, evaluate
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, RECORDING, add_data_option, find, require, search_path
 from wattpack.output.text import print_result
 from wire.errors import UserError

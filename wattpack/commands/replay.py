@@ -32,7 +32,7 @@ from replay.simulation.compare import Comparison, compare
 from replay.simulation.elastic.compare import ElasticComparison, compare_elastic
 from replay.simulation.results import csv_of
 from replay.sources import FORMATS, arrivals_of, with_data, workloads
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.live import progress_bar

@@ -12,7 +12,7 @@ from wattpack.client.collector import (
     print_list,
 )
 from wattpack.commands import Functions
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.output.text import (
     Columns,
     at,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collector.features.promises.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
 from wattpack.client.collector import Json, add_list_options, get_all, print_list
-from wattpack.config.options import above_zero, add
+from wattpack.config.arguments import above_zero, add
 from wattpack.output.text import Columns, at, columns_table, count_text, print_result, seconds_text
 from wire.errors import UserError, os_reason
 

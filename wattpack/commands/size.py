@@ -18,7 +18,7 @@ from replay.sizing.page import frontier_text, page, rows_of
 from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
 from wattpack.client.collector import Json, add_collector_options, get_all
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.live import progress_bar

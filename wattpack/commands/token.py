@@ -12,7 +12,8 @@ from collector.config import CollectorConfig
 from collector.serve.web.scopes import Scope
 from collector.serve.web.tokens import KINDS, Token, edit_tokens, make_token, read_tokens
 from wattpack.commands import Functions
-from wattpack.config.options import add, add_config_options, load_config
+from wattpack.config.arguments import add
+from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import Columns, columns_table, print_result
 from wire.errors import UserError
 from wire.messages import MAX_NAME_LENGTH

@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from wattpack.client.collector import URL_VARIABLE, access_environment, add_access_options, collector_url
-from wattpack.config.options import add, add_config_options, load_config
+from wattpack.config.arguments import add
+from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import json_text
 from wattpack.top.scene import Scene, remote_scenes
 from wattpack.top.screen import draw_all

@@ -16,8 +16,8 @@ from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.decide.question import check_policies
 from collector.main import running as running_collector
+from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
-from wattpack.config.options import add
 from wattpack.output.live import LinesAbove, LiveText
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped

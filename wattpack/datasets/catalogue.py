@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from wattpack.config.options import add
+from wattpack.config.arguments import add
 from wire.errors import UserError
 
 RECORDING = "recording"
