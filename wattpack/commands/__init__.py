@@ -1,4 +1,4 @@
-"""The table of commands, and their modules: `services slo` is in `services_slo`.
+"""The table of commands, and their modules: `control room` is in `control_room`.
 
 A module offers `add_arguments(parser)` and `run(arguments) -> exit status`, and is imported when its command
 runs. Sub-commands without a module of their own are in the table `FUNCTIONS` of the module of their group,

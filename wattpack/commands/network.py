@@ -43,7 +43,8 @@ def _lines(found: Json) -> list[str]:
     nodes = found["nodes"]
     clusters = _clusters(nodes)
     listed, groups = count_text(len(nodes), "node"), count_text(len(clusters), "cluster")
-    summary = f"{listed}{_of_total(found)} in {groups} of near nodes."
+    total = f" of {found['total']}" if found["total"] > len(nodes) else ""
+    summary = f"{listed}{total} in {groups} of near nodes."
     lines = [f"{summary} Median round-trip times over five minutes, in milliseconds:", ""]
     lines += _node_table(found) if len(nodes) <= _WIDEST else _cluster_table(found, clusters)
     lines.append("")
@@ -57,10 +58,6 @@ def _lines(found: Json) -> list[str]:
     if "unknown" in kinds:
         lines.append(f"{_UNKNOWN} unknown: check that mesh.enabled is set on both nodes and UDP passes")
     return lines
-
-
-def _of_total(found: Json) -> str:
-    return f" of {found['total']}" if found["total"] > len(found["nodes"]) else ""
 
 
 def _clusters(nodes: Sequence[Json]) -> list[list[int]]:

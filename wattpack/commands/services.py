@@ -1,7 +1,11 @@
-"""`wattpack services`: services, applications and elastic services."""
+"""`wattpack services`: services, applications, elastic services, and promises of availability."""
 
 import argparse
+import gzip
+import zlib
 from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
 
 from wattpack.client.collector import (
     Json,
@@ -12,7 +16,7 @@ from wattpack.client.collector import (
     print_list,
 )
 from wattpack.commands import Functions
-from wattpack.config.arguments import add
+from wattpack.config.arguments import above_zero, add
 from wattpack.output.text import (
     Columns,
     at,
@@ -27,7 +31,7 @@ from wattpack.output.text import (
     seconds_text,
     time_text,
 )
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 _SERVICE_COLUMNS: Columns = {
     "SERVICE": at("name"),
@@ -169,8 +173,110 @@ _ELASTIC_COLUMNS: Columns = {
     "CPU USED": at("observed.cpu_used_cores", _cores),
     "PROBLEM": at("problem"),
 }
+
+
+# --- Promises of availability, now or in a recorded log -----------------------------------------
+
+_SLO_NOTE = (
+    "CAN WAIT is how long an instance can wait from now on before the promise breaks, less its start-up time."
+    " PENALTY is the missing running time of all instances, plus 10% to 100% of it for larger shortfalls."
+)
+_NO_SLO = (
+    "No service has a promise. The label wattpack.slo names the class of a service: gold, silver or bronze,"
+    " or a class of your own under [slo]."
+)
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def _add_slo_arguments(parser: argparse.ArgumentParser) -> None:
+    log = "read a recorded log instead of asking the collector: CSV, plain or gzip, as in docs/slo.md"
+    add(parser, "--from FILE", log, Path, dest="log")
+    add(parser, "--class NAME", "only services of this class", dest="slo_class")
+    add(parser, "--seconds N", "with --from: only the first N seconds (default: all)", above_zero)
+    add_list_options(parser)
+
+
+def _show_slo(arguments: argparse.Namespace) -> int:
+    if arguments.log is not None:
+        return _show_slo_log(arguments)
+    if arguments.seconds is not None:
+        raise UserError("--seconds limits a recorded log: name it with --from FILE, or omit --seconds")
+    name = arguments.slo_class
+    found = get_all(arguments, "/v1/slo", slo_class=name)
+    empty = _NO_SLO if name is None else f"No service has the class {name!r}."
+    return print_list(arguments, found, _SLO_COLUMNS, empty, _SLO_NOTE)
+
+
+def _state_text(promise: Json) -> str:
+    state, breaks_in = str(promise["state"]), promise["breaks_in_seconds"]
+    if state == "broken":
+        return f"broken, {seconds_text(promise['deficit_seconds'])} behind"
+    return f"breaks in {seconds_text(breaks_in)}" if state == "at risk" and breaks_in is not None else state
+
+
+def _wait_text(promise: Json) -> str:
+    if promise["state"] == "broken":
+        return "-"
+    left = promise["time_to_violation_seconds"]
+    return "always" if left is None else seconds_text(max(left, 0.0))
+
+
+_SLO_COLUMNS: Columns = {
+    "SERVICE": at("service"),
+    "CLASS": at("slo_class"),
+    "MODE": at("mode"),
+    "PROMISED": at("target_ratio", "{:.2%}".format),
+    "DELIVERED": at("availability_ratio", "{:.2%}".format),
+    "RUNNING": lambda each: f"{each['running_instances']} of {each['instances']}",
+    "STATE": _state_text,
+    "CAN WAIT": _wait_text,
+    "PENALTY": lambda each: seconds_text(each["penalty_seconds"]) if each["penalty_seconds"] else "-",
+}
+_CLASS_COLUMNS: Columns = {
+    "CLASS": lambda each: each[0],
+    "CONTROLLERS": lambda each: str(each[1].controllers),
+    "MEAN": lambda each: f"{each[1].mean_availability:.2%}",
+    "LOWEST": lambda each: f"{each[1].min_availability:.2%}",
+    "HIGHEST": lambda each: f"{each[1].max_availability:.2%}",
+}
+
+
+def _show_slo_log(arguments: argparse.Namespace) -> int:
+    from collector.features.promises.recorded import apply_log, class_of, parse_log  # noqa: PLC0415 - needs numpy
+
+    path, name, seconds = arguments.log, arguments.slo_class, arguments.seconds
+    try:
+        log = parse_log(_read_lines(path))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        reason = os_reason(error) if isinstance(error, OSError) else str(error)
+        raise UserError(f"cannot read the log {path} ({reason}): check its path") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    if name is not None:
+        classes = sorted({class_of(event.service) for event in log.events})
+        if name not in classes:
+            raise UserError(f"the log has no class {name!r}: use one of {', '.join(classes)}")
+        log = replace(log, events=[event for event in log.events if class_of(event.service) == name])
+    availability = apply_log(log, seconds)
+    period = f"first {seconds_text(seconds)}" if seconds else "whole log"
+    summary = (
+        f"{period}: {count_text(availability.preemptions, 'preemption')};"
+        f" the log has {count_text(log.lines, 'event')} of {count_text(log.pods, 'pod')}"
+    )
+    lines = (*columns_table(_CLASS_COLUMNS, list(availability.classes.items())), summary)
+    return print_result(arguments, asdict(availability), lines)
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    with (gzip.open if is_gzip else open)(path, "rt", encoding="utf-8", newline="") as lines:
+        yield from lines
+
+
 FUNCTIONS = {
     "services": Functions(_add_service_arguments, _list_services),
     "services apps": Functions(add_list_options, _list_applications),
+    "services slo": Functions(_add_slo_arguments, _show_slo),
     "services elastic": Functions(_add_elastic_arguments, _show_elastic),
 }
