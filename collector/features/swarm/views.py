@@ -27,6 +27,9 @@ _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 
 def view_of(state: SwarmState) -> OrchestratorState:
     """Convert the state of a Swarm to the common state."""
+    names = {"": "", **{node.id: node.name for node in state.nodes}}
+    services = {service.id: service_view(service) for service in state.services}
+    parked = {service.id: parked_tasks(service.spec) for service in state.services}
     return OrchestratorState(
         nodes=tuple(
             NodeView(
@@ -38,12 +41,23 @@ def view_of(state: SwarmState) -> OrchestratorState:
             )
             for node in state.nodes
         ),
-        services=tuple(service_view(service) for service in state.services),
+        services=tuple(services.values()),
         tasks=tuple(
-            _task_view(task, state) for task in state.tasks if task.wanted and task.container and task.node_id
+            _task_view(task, services[task.service_id].name, names[task.node_id])
+            for task in state.tasks
+            if task.wanted and task.container and task.node_id
         ),
         pending=(
-            *(_waiting_view(task, state) for task in state.tasks if task.waits),
+            *(
+                _task_view(
+                    task,
+                    services[task.service_id].name,
+                    names[task.node_id],
+                    next((each.node or None for each in parked[task.service_id]), None),
+                )
+                for task in state.tasks
+                if task.waits
+            ),
             *(
                 TaskView(
                     id=parked_id(service, task),  # Swarm has no task for it
@@ -54,31 +68,26 @@ def view_of(state: SwarmState) -> OrchestratorState:
                     stopped_on=task.node or None,
                 )
                 for service in state.services
-                for task in parked_tasks(service.spec)
+                for task in parked[service.id]
                 if NO_NODE not in constraints_of(service.spec)
             ),
         ),
     )
 
 
-def _task_view(task: SwarmTask, state: SwarmState) -> TaskView:
-    node = state.node_of[task.node_id].name if task.node_id else ""
+def _task_view(task: SwarmTask, service: str, node: str, stopped_on: str | None = None) -> TaskView:
     return TaskView(
         id=task.id,
         container=task.container,
-        service=state.service_of[task.service_id].name,
+        service=service,
         node=node,
         state=task.status.state,
         # A global service has one task per node.
         slot=str(task.slot) if task.slot else node or None,
         created_at=_unix_seconds(task.created_at),
         running_since=_unix_seconds(task.status.timestamp) if task.runs else None,
+        stopped_on=stopped_on,
     )
-
-
-def _waiting_view(task: SwarmTask, state: SwarmState) -> TaskView:
-    parked = parked_tasks(state.service_of[task.service_id].spec)
-    return replace(_task_view(task, state), stopped_on=next((each.node or None for each in parked), None))
 
 
 def _unix_seconds(at: datetime | None) -> float | None:
