@@ -18,6 +18,9 @@ from wire.resources import Quantities
 PULLED = "pulled"
 """The boot of reports that were read from a store, which does not record restarts of agents."""
 DEFAULT_LIMITS = LimitsConfig()
+MOST_GONE, MOST_REPORTS = 20_000, 100_000
+"""Containers that ended and reports since the last heartbeat of a run that are remembered: more than any node
+has, and a bound for one that sends no heartbeat."""
 
 
 def is_pulled(report: Report) -> bool:

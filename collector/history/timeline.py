@@ -21,8 +21,6 @@ WATTS, PRESSURE, WIDTH = 4, slice(5, 8), 8
 """The values are CPU cores, memory bytes, disk and network bytes per second, watts, and the pressure of CPU,
 memory and disk."""
 
-_MAX_DELAY_SECONDS, _MAX_AHEAD_SECONDS = 7 * 86_400.0, 60.0
-
 
 class Samples(NamedTuple):
     """Samples of many nodes or containers, one row each: sorted by subject, then in the order of reports."""
@@ -85,7 +83,6 @@ class BucketSums(NamedTuple):
     """No columns where only the sums are needed."""
 
     def take(self, rows: Numbers | Flags) -> "BucketSums":
-        """Some of the rows."""
         return BucketSums(
             self.subject[rows], self.bucket[rows], self.seconds[rows], self.totals[rows], self.maxima[rows]
         )
@@ -106,8 +103,8 @@ def find(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
 def report_time(
     at: float,
     received_at: float,
-    max_delay_seconds: float = _MAX_DELAY_SECONDS,
-    max_ahead_seconds: float = _MAX_AHEAD_SECONDS,
+    max_delay_seconds: float = 7 * 86_400.0,
+    max_ahead_seconds: float = 60.0,
 ) -> float:
     """The time of a report: the node's own if plausible, else the time of receipt.
 

@@ -12,12 +12,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from collector.history.interface import MOST_GONE, MOST_REPORTS
 from wire.messages import ContainerState, Heartbeat, NodeState, Report
 
 Part = TypeVar("Part")
-
-_MOST_GONE, _MOST_RECEIVED = 20_000, 100_000
-"""What is remembered between two heartbeats: more than any node has, and a bound for one that sends none."""
 
 
 class Reported(msgspec.Struct, Generic[Part], frozen=True, gc=False):
@@ -106,7 +104,7 @@ class AgentRun:
     def _merge_newest(self, report: Report) -> tuple[list[ContainerState], list[str]]:
         """Merge the containers of a report that is newer than the last heartbeat."""
         if report.heartbeat is None:
-            if len(self._received) < _MOST_RECEIVED:
+            if len(self._received) < MOST_REPORTS:
                 self._received.add(report.sequence)
             return self._merge_containers(report)
         before = self.containers
@@ -123,7 +121,7 @@ class AgentRun:
             if report.sequence >= self._newest_sequence(name):
                 if self.containers.pop(name, None) is not None:
                     gone.append(name)
-                if len(self._gone) < _MOST_GONE:
+                if len(self._gone) < MOST_GONE:
                     self._gone[name] = report.sequence
         # A container that is both gone and running was restarted between two samples.
         for container in report.containers:

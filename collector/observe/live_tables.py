@@ -102,7 +102,6 @@ class LiveTables:
             return self._tasks.unconfirmed(node)
 
     def is_off(self, node: str) -> bool:
-        """Whether a node was switched off."""
         with self._lock:
             row = self._nodes.row(node)
             return row is not None and not self._nodes.table.columns.on[row]

@@ -13,6 +13,8 @@ from collector.common.reported_alerts import KEPT, ReportedAlert
 from collector.config import LimitsConfig
 from collector.history.interface import (
     DEFAULT_LIMITS,
+    MOST_GONE,
+    MOST_REPORTS,
     EventPosition,
     ReceivedReport,
     StoredEvent,
@@ -40,9 +42,6 @@ Value = TypeVar("Value")
 
 _MOST_BOOTS = 3
 """Runs of an agent that are read: only the last one counts, but reports of the one before may come late."""
-_MOST_GONE = 20_000
-_MOST_REPORTS = 100_000
-"""Reports of a run since its last heartbeat, and containers that ended since: more than an agent reports."""
 
 _SINCE_HEARTBEAT = f"""
 WITH recent AS (
@@ -59,7 +58,7 @@ since AS (
         JOIN reports r ON r.boot_id = b.id AND r.sequence >= coalesce(
             (SELECT max(sequence) FROM reports h WHERE h.boot_id = b.id AND h.heartbeat IS NOT NULL), 0
         )
-    ) WHERE age <= {_MOST_REPORTS} OR heartbeat IS NOT NULL
+    ) WHERE age <= {MOST_REPORTS} OR heartbeat IS NOT NULL
 )
 """  # noqa: S608 - numbers of our own
 
@@ -214,7 +213,7 @@ def _reports(connection: sqlite3.Connection, limits: LimitsConfig) -> list[Recei
     for boot_id, report_id, runtime_id, facts, *values in connection.execute(_CONTAINERS):
         if facts is None:
             ended[boot_id] += 1
-            is_within = ended[boot_id] <= _MOST_GONE
+            is_within = ended[boot_id] <= MOST_GONE
         else:
             # A history may hold more than the limits of today allow.
             counts[boot_id] += 1

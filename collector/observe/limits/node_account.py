@@ -99,7 +99,6 @@ class NodeAccount:
             self.drop([each for each in self.containers if each not in running])
 
     def refuse(self, limit: Limit, count: int = 1) -> None:
-        """Count what was refused."""
         if count:
             self.refused[limit] += count
 

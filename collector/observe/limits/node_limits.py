@@ -45,8 +45,9 @@ class NodeLimits:
 
         `is_stored` is for a report from the history: its containers are not new.
         """
-        if not _claims_something(report):
-            return report
+        parts = (report.state, report.containers, report.gone, report.events, report.alerts, report.images)
+        if report.heartbeat is None and not any(parts):
+            return report  # most reports are beacons
         account = self._accounts[report.node]
         account.begin(now)
         refused = account.refused.total()
@@ -234,19 +235,6 @@ class NodeLimits:
             if bounded is not each:
                 account.refuse(Limit.CAPACITY)
             yield bounded
-
-
-def _claims_something(report: Report) -> bool:
-    """Whether a limit may apply: most reports are beacons."""
-    return bool(
-        report.containers
-        or report.state is not None
-        or report.heartbeat is not None
-        or report.gone
-        or report.events
-        or report.alerts
-        or report.images is not None
-    )
 
 
 def _size_bytes(container: ContainerState) -> int:
