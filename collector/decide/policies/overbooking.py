@@ -115,9 +115,9 @@ class ReservationBook:
         nodes, tasks = snapshot.nodes, snapshot.tasks
         # Most tasks are not cut; of these the strictest decides.
         limit = nodes.overbooking_limit.copy()
-        cut = cut_tasks(snapshot)
-        left = limit_left(tasks.task_class[cut], cut_received(tasks, cut))
-        np.minimum.at(limit, tasks.node[cut], left)
+        if (cut := cut_tasks(snapshot)).size:
+            left = limit_left(tasks.task_class[cut], cut_received(tasks, cut))
+            np.minimum.at(limit, tasks.node[cut], left)
         return cls(
             snapshot,
             nodes.capacity[:, :RESERVED],
