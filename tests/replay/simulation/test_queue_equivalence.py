@@ -40,7 +40,6 @@ COLUMNS = (
     "slack_seconds",
     "preemption_ratio",
     "startup_seconds",
-    "waited_seconds",
     "admitted_seconds",
     "is_spare",
 )
