@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wattpack.config.arguments import add
 from wattpack.demo.run import DemoOptions, running_demo
-from wattpack.output.live import progress_bar
+from wattpack.output.text import progress_bar
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
 from wire.address import COLLECTOR_DEFAULT, Address

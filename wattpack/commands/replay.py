@@ -35,8 +35,7 @@ from replay.sources import FORMATS, arrivals_of, with_data, workloads
 from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
-from wattpack.output.live import progress_bar
-from wattpack.output.text import print_result, table, write_text
+from wattpack.output.text import print_result, progress_bar, table, write_text
 from wire.errors import UserError
 
 _HISTORY = Path("/var/lib/wattpack/collector.db")

@@ -21,7 +21,6 @@ from wattpack.client.collector import Json, add_collector_options, get_all
 from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
-from wattpack.output.live import progress_bar
 from wattpack.output.text import (
     Columns,
     at,
@@ -32,6 +31,7 @@ from wattpack.output.text import (
     number_text,
     percent_text,
     print_result,
+    progress_bar,
     table,
     write_text,
 )

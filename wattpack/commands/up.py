@@ -3,11 +3,14 @@
 import argparse
 import asyncio
 import logging
+import math
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from agent.config import AgentConfig
 from agent.features import settings_class
@@ -18,7 +21,6 @@ from collector.decide.question import check_policies
 from collector.main import running as running_collector
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
-from wattpack.output.live import LinesAbove, LiveText
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
 from wattpack.top.scene import scene_of
@@ -31,6 +33,9 @@ from wire.version import __version__
 
 _HEARTBEAT_SECONDS, _ROLLUP_SECONDS = 10.0, 5.0
 """One host sends little: `wattpack energy` has data within half a minute."""
+_CLEAR_BELOW = "\x1b[J"
+_WIDTHS = {"W": 2, "F": 2}
+"""Cells of wide characters on a terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,3 +137,60 @@ async def _show(agent: RunningAgent, period_seconds: float) -> None:
             print(draw_all(scene, View()), flush=True)
             return
         live.show(draw_all(scene, View(), shutil.get_terminal_size()))
+
+
+# --- Text at the bottom of a terminal, redrawn in place, with log lines above it ----------------
+
+
+def rows_of(text: str, columns: int) -> int:
+    """The rows of a terminal that `text` takes, with lines that wrap."""
+    return sum(max(1, math.ceil(_cells(line) / max(1, columns))) for line in text.split("\n"))
+
+
+def _cells(line: str) -> int:
+    return sum(_WIDTHS.get(unicodedata.east_asian_width(each), 1) for each in line if not _joins(each))
+
+
+def _joins(character: str) -> bool:
+    return unicodedata.category(character) in {"Mn", "Me", "Cf"}
+
+
+class LiveText:
+    """The last text on a terminal; each new text replaces it."""
+
+    def __init__(self, terminal: TextIO, size: Callable[[], os.terminal_size]) -> None:
+        self._terminal, self._size = terminal, size
+        self._text = ""
+        self._rows = 0
+
+    def show(self, text: str) -> None:
+        """Draw in place of the last text."""
+        self.clear()
+        self._terminal.write(f"{text}\n")
+        self._terminal.flush()
+        self._text, self._rows = text, rows_of(text, self._size().columns)
+
+    def clear(self) -> None:
+        """Remove the last text, so that other lines can take its place."""
+        if self._rows:
+            self._terminal.write(f"\x1b[{self._rows}F{_CLEAR_BELOW}")
+            self._terminal.flush()
+        self._rows = 0
+
+    def restore(self) -> None:
+        """Draw the last text again after `clear`."""
+        if self._text:
+            self.show(self._text)
+
+
+class LinesAbove(logging.Handler):
+    """Passes records to another handler, which writes to the same terminal, above the text."""
+
+    def __init__(self, handler: logging.Handler, text: LiveText) -> None:
+        super().__init__(handler.level)
+        self._handler, self._text = handler, text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._text.clear()
+        self._handler.handle(record)
+        self._text.restore()

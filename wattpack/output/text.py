@@ -17,6 +17,8 @@ from wire.text import printable
 Columns = Mapping[str, Callable[[Any], str]]
 """The columns of a table: by title, the cell of an entry."""
 _UNKNOWN = "-"
+_CELLS = 30
+"""Width of a progress bar."""
 _SEPARATOR, _INDENT = "  ", "    "
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
@@ -165,3 +167,22 @@ def _column_lines(widths: Sequence[int], width: int | None) -> Iterator[slice]:
             yield slice(first, column)
             first, used = column, len(_INDENT) + needed
     yield slice(first, len(widths))
+
+
+@contextmanager
+def progress_bar(what: str, done: float = 0.0) -> Iterator[Callable[[float], None]]:
+    """Show which share of the work is done, until the block ends."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+
+    def show(done: float) -> None:
+        filled = round(_CELLS * min(1.0, done))
+        bar = "#" * filled + "." * (_CELLS - filled)
+        print(f"\r\033[K[{bar}] {what}", end="", file=sys.stderr, flush=True)
+
+    show(done)
+    try:
+        yield show
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)

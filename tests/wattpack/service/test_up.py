@@ -14,7 +14,7 @@ import pytest
 
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
-from tests.wattpack.output.fake_terminal import FakeTerminal
+from tests.wattpack.commands.fake_terminal import FakeTerminal
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""A terminal for tests of `wattpack.output.live`."""
+"""A terminal for tests of `wattpack.commands.up`."""
 
 import io
 import re

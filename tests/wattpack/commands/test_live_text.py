@@ -4,8 +4,8 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wattpack.output.fake_terminal import FakeTerminal
-from wattpack.output.live import LinesAbove, LiveText, rows_of
+from tests.wattpack.commands.fake_terminal import FakeTerminal
+from wattpack.commands.up import LinesAbove, LiveText, rows_of
 
 _LINES = st.lists(st.text("abc ", max_size=200), min_size=1, max_size=6).map("\n".join)
 
