@@ -23,6 +23,7 @@ from collector.main import RunningCollector, running
 from collector.observe.updates import Succession
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import Snapshot
+from collector.snapshot.windows import TaskWindows
 from replay.setup.hosts import MEBIBYTE, Hosts, build_hosts
 from replay.setup.scenario import Host
 from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
@@ -136,6 +137,8 @@ def different_columns(one: Snapshot, other: Snapshot) -> list[str]:
 
 
 def _is_equal(left: Any, right: Any) -> bool:  # noqa: ANN401 - columns of all types
+    if isinstance(left, TaskWindows) and isinstance(right, TaskWindows):
+        left, right = left.amounts, right.amounts
     if isinstance(left, np.ndarray):
         numbers = left.dtype.kind == "f"
         return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=numbers)
