@@ -168,7 +168,7 @@ class _Trial:
         self._errors.sent += len(report.containers)
         if report.heartbeat is not None:
             self._errors.sent_in_heartbeats += len(report.containers)
-            key = UsageKey.of(report, now)
+            key = UsageKey.received(report, now)
             for _ in self._registry.usage.add(key, report.heartbeat.usage):
                 pass
             self._counted = len(self._samples[0][0])

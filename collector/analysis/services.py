@@ -37,27 +37,35 @@ _BATCH_SIZE = 100
 _MEMORY = RESOURCES.index(Resource.MEMORY)
 
 
-class ServiceProfile(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
+class ObservedService(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What is known about a service as a whole."""
+
+    name: str
+    """Name of the service: a Swarm service, Compose `project/service`, or Kubernetes `namespace/workload`."""
+    image: str
+    containers: int
+    """Number of running containers."""
+    nodes: int
+    """Number of nodes that its containers run on."""
+    profiled: bool = False
+    """Whether the envelope comes from enough samples to predict the need of a new container."""
+    observed_seconds: float = 0.0
+    """Total time over which its containers were observed."""
+    last_seen_at: float = 0.0
+    """Unix time at which one of its containers last ran."""
+    dominant: DominantResource | None = None
+
+
+class ServiceProfile(ObservedService, frozen=True, eq=False, kw_only=True, gc=False):
     """The profile of a service; the numbers are of one container.
 
     There are very many, and none has a reference cycle, so the garbage collector may skip them.
     """
 
-    name: str
-    image: str
-    containers: int
-    """Running now."""
-    nodes: int
     node: str = ""
     """The only node that it ever ran on; empty if there were several."""
-    profiled: bool = False
-    """Whether its need was learned from enough samples, now or earlier."""
-    observed_seconds: float = 0.0
     statistics: Floats = msgspec.field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
-    dominant: DominantResource | None = None
-    last_seen_at: float = 0.0
-    """When it last ran."""
 
     def quantities(self, statistic: Statistic) -> Quantities:
         """One statistic of each resource; None if unknown."""

@@ -11,10 +11,9 @@
 | `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
 | `snapshot` | `PARTS`: types of `SnapshotPart` | the bytes of a snapshot |
 | `pull` | `pull(core, source, nodes, at)`: after nodes were read from a store | the pull |
-| `jobs` | `restoring(core)`: while the registry is restored | the start |
 | `driver` | `open_driver(settings)`: the driver with the name of the feature | the drivers |
 | `history` | `open_history(config, outages)`: the store with the name of the feature | the history |
-| `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
+| `jobs` | `restoring(core)`, `restore(core)`: before reports arrive; `running(core)`: meanwhile | the start |
 | `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from collector.common.report_key import ReportKey
 from wire.messages import Alert
 from wire.resources import Resource
 
@@ -26,12 +27,9 @@ class AlertState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedAlert:
+class ReportedAlert(ReportKey):
     """The newest report of an alert."""
 
-    node: str
-    boot: str
-    sequence: int
     alert: Alert
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from collector.analysis.histograms import Packed
 from collector.analysis.usage import report_bucket
+from collector.common.report_key import ReportKey
 from collector.common.reported_alerts import ReportedAlert
 from collector.config import LimitsConfig
 from collector.history.timeline import BucketSums
@@ -119,16 +120,13 @@ class UsageTotal:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageKey:
+class UsageKey(ReportKey):
     """The heartbeat that reported some usage, and the bucket that the usage belongs to."""
 
-    node: str
-    boot: str
-    sequence: int
     bucket: int
 
     @classmethod
-    def of(cls, report: Report, received_at: float) -> Self:
+    def received(cls, report: Report, received_at: float) -> Self:
         return cls(report.node, report.boot, report.sequence, report_bucket(report.at, received_at))
 
 

@@ -41,11 +41,11 @@ class _Names(NamedTuple):
 class _Copy(NamedTuple):
     """The data of a snapshot, at one moment."""
 
-    nodes: NodeColumns
+    node_columns: NodeColumns
     names: _Names
     failures: Floats
     history: Floats
-    tasks: TaskColumns
+    task_columns: TaskColumns
     windows: TaskWindows
     task_ids: tuple[str, ...]
     culprit: Rows
@@ -94,7 +94,7 @@ class SnapshotBuilder:
             lambda: self._service_rows(tasks.services),
         )
         return _Copy(
-            nodes=columns,
+            node_columns=columns,
             names=names,
             failures=nodes.failures(columns.failures, columns.failed_at, now),
             history=self._reused(
@@ -102,7 +102,7 @@ class SnapshotBuilder:
                 (node_version, nodes.windows.version),
                 lambda: nodes.windows.windows(node_order).amounts.astype(np.float64),
             ),
-            tasks=selected(tasks.table.columns, task_order),
+            task_columns=selected(tasks.table.columns, task_order),
             windows=self._reused(
                 "windows", (task_version, tasks.windows.version), lambda: tasks.windows.windows(task_order)
             ),
@@ -130,7 +130,9 @@ class SnapshotBuilder:
             constraints={rows[name]: each for name, each in self.constraints.items() if name in rows},
             claims=Claims(
                 copy.claims,
-                copy.tasks.is_orchestrated if self._spans_nodes else copy.tasks.came_from != NOWHERE,
+                copy.task_columns.is_orchestrated
+                if self._spans_nodes
+                else copy.task_columns.came_from != NOWHERE,
             ),
         )
 
@@ -161,7 +163,7 @@ class SnapshotBuilder:
         return services, found
 
     def _tasks(self, copy: _Copy, now: float) -> Tasks:
-        columns, services = copy.tasks, copy.services
+        columns, services = copy.task_columns, copy.services
         reported_seconds = np.maximum(0.0, now - columns.first_report_at)
         # A container whose start is unknown counts from its first report.
         run_seconds = np.where(
@@ -200,7 +202,7 @@ class SnapshotBuilder:
         )
 
     def _nodes(self, copy: _Copy, tasks: Tasks, now: float) -> Nodes:
-        columns, names = copy.nodes, copy.names
+        columns, names = copy.node_columns, copy.names
         count = len(names.nodes)
         report_age_seconds = np.maximum(0.0, now - columns.last_report_at)
         return Nodes(

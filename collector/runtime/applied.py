@@ -5,19 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from collector.common.report_key import ReportKey
 from wire.messages import Report
-
-
-class ReportKey(NamedTuple):
-    """The key of a report."""
-
-    node: str
-    boot: str
-    sequence: int
-
-    @classmethod
-    def of(cls, report: Report) -> "ReportKey":
-        return cls(report.node, report.boot, report.sequence)
 
 
 class Progress(NamedTuple):

@@ -83,7 +83,7 @@ async def _apply(core: Core, report: Report, received_at: float) -> None:
     publish_events(core.events, report)
     if report.heartbeat is not None and report.heartbeat.usage:
         # In small steps, so that other requests do not wait.
-        for _ in core.registry.usage.add(UsageKey.of(report, received_at), report.heartbeat.usage):
+        for _ in core.registry.usage.add(UsageKey.received(report, received_at), report.heartbeat.usage):
             await asyncio.sleep(0)
 
 

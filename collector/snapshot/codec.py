@@ -3,34 +3,26 @@
 Every column is stored as it is in memory, since a policy may read any of them.
 """
 
-from typing import Any, get_origin
+from dataclasses import fields
+from typing import Any, get_origin, get_type_hints
 
 import cramjam
 import msgspec
 import numpy as np
 
 from collector.common.extensions import extend
-from collector.snapshot.constraints import Constraint, PlacementRules
 from collector.snapshot.parts import SnapshotPart
-from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
+from collector.snapshot.tables import Snapshot
 from collector.snapshot.windows import TaskWindows
 
 _LEVEL = 3
 
 
-class _Stored(msgspec.Struct):
-    """The fields of a snapshot that are stored, under their names."""
-
-    at: float
-    nodes: Nodes
-    tasks: Tasks
-    services: Services
-    turn: int
-    seed: int
-    domain_names: tuple[str, ...]
-    pending: Pending
-    rules: dict[int, PlacementRules]
-    constraints: dict[int, tuple[Constraint, ...]]
+_NOT_STORED = ("parts", "claims", "is_filtered")
+"""Parts are stored by the names of their types; the others belong to the collector that decides now."""
+_STORED = tuple(each.name for each in fields(Snapshot) if each.init and each.name not in _NOT_STORED)
+_KINDS = get_type_hints(Snapshot)
+_Stored: Any = msgspec.defstruct("_Stored", [(name, _KINDS[name]) for name in _STORED])
 
 
 class _Column(msgspec.Struct):
@@ -41,7 +33,7 @@ class _Column(msgspec.Struct):
 
 def pack(snapshot: Snapshot) -> bytes:
     """A whole snapshot, compressed."""
-    columns = {name: getattr(snapshot, name) for name in _Stored.__struct_fields__}
+    columns = {name: getattr(snapshot, name) for name in _STORED}
     parts = {kind.__name__: part for kind in _kinds() if (part := snapshot.part(kind)) is not None}
     packed = msgspec.msgpack.encode((columns, parts), enc_hook=_packed)
     return bytes(cramjam.zstd.compress(packed, level=_LEVEL))
@@ -50,9 +42,7 @@ def pack(snapshot: Snapshot) -> bytes:
 def unpack(packed: bytes) -> Snapshot:
     """The snapshot that `pack` made these bytes of. Raise `msgspec.DecodeError` if another version did."""
     content = bytes(cramjam.zstd.decompress(packed))
-    stored, parts = msgspec.msgpack.decode(
-        content, type=tuple[_Stored, dict[str, msgspec.Raw]], dec_hook=_restored
-    )
+    stored, parts = _decoder.decode(content)
     return Snapshot(
         **msgspec.structs.asdict(stored),
         parts={
@@ -78,3 +68,6 @@ def _restored(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a value of any ty
     packed = msgspec.convert(value, _Column)
     column = np.frombuffer(packed.data, dtype=packed.dtype).reshape(packed.shape)
     return TaskWindows.of(column) if kind is TaskWindows else column
+
+
+_decoder = msgspec.msgpack.Decoder(tuple[_Stored, dict[str, msgspec.Raw]], dec_hook=_restored)

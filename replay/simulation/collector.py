@@ -74,7 +74,7 @@ class SimulatedCollector:
         for report in reports:
             self.registry.apply(report, now)
             if report.heartbeat is not None and report.heartbeat.usage:
-                key = UsageKey.of(report, now)
+                key = UsageKey.received(report, now)
                 heartbeats.append((key, report.heartbeat.usage))
         self.registry.usage.add_all(heartbeats)
 

@@ -111,7 +111,7 @@ def apply_report(registry: Registry, report: Report, received_at: float) -> None
     """Apply a new report to a registry, as the ingestion does."""
     registry.apply(report, received_at)
     if report.heartbeat is not None:
-        key = UsageKey.of(report, received_at)
+        key = UsageKey.received(report, received_at)
         list(registry.usage.add(key, report.heartbeat.usage))
 
 

@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 
 from collector.common.periodic import in_background, repeat
+from collector.common.report_key import ReportKey
 from collector.features.promises.live import PromiseTracker
 from collector.history.interface import HistoryUnavailable
-from collector.runtime.applied import Progress, ReportKey
+from collector.runtime.applied import Progress
 from collector.runtime.parts import Core
 
 log = logging.getLogger(__name__)

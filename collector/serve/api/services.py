@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.dominance import DominantResource
 from collector.analysis.envelopes import Statistic
-from collector.analysis.services import ServiceProfile
+from collector.analysis.services import ObservedService, ServiceProfile
 from collector.common.errors import ApiError
 from collector.common.liveness import Liveness
 from collector.runtime.parts import Core
@@ -29,27 +28,13 @@ from wire.resources import RESOURCES, Resource
 _NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No service has this name.")
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
+class Service(ObservedService, frozen=True, kw_only=True):
     """A service; the envelope is for one container."""
 
-    name: str
-    """Name of the service: a Swarm service, Compose `project/service`, or Kubernetes `namespace/workload`."""
-    image: str
-    containers: int
-    """Number of running containers."""
-    nodes: int
-    """Number of nodes that its containers run on."""
     watts: float | None
     """Power of its containers; null if no node reports it."""
     power_weight: float
     """Power of its CPU time relative to the average of its nodes: learned by agents with a meter, else 1."""
-    profiled: bool
-    """Whether the envelope comes from enough samples to predict the need of a new container."""
-    observed_seconds: float
-    """Total time over which its containers were observed."""
-    last_seen_at: float
-    """Unix time at which one of its containers last ran."""
-    dominant: DominantResource | None
     envelope: Envelope
 
 

@@ -37,5 +37,5 @@ def test_missing_meter_has_a_reason(tmp_path: Path) -> None:
     meters, gaps = find_meters(tmp_path)
     assert not meters
     assert len(gaps) == len(METERS)
-    assert {gap.what for gap in gaps} == {"RAPL", "ACPI power meter", "hwmon", "battery", "IPMI"}
+    assert {gap.what for gap in gaps} >= {"RAPL", "ACPI power meter", "hwmon", "battery", "IPMI"}
     assert all(gap.why for gap in gaps)
