@@ -143,7 +143,10 @@ class NodeTable:
         return row
 
     def put_alerts(self, node: str, alerts: Mapping[Resource, Alert]) -> None:
-        row, columns = self._nodes[node].row, self.table.columns
+        entry, columns = self._nodes.get(node), self.table.columns
+        if entry is None:
+            return
+        row = entry.row
         found = [alerts.get(resource) for resource in RESOURCES]
         columns.bottleneck[row] = [each is not None for each in found]
         columns.culprit[row] = ["" if each is None else each.container or "" for each in found]

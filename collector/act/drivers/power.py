@@ -22,6 +22,8 @@ from collector.config import DriverConfig
 from wire.text import printable
 
 _MAX_OUTPUT_BYTES = 300
+_CHUNK_BYTES = 4096
+_OUTPUT_SECONDS = 1.0
 _SWITCHED = b'{"switched":true}'
 """Undo data of an action that did switch a node; a node that was already in that state has none."""
 
@@ -101,34 +103,51 @@ async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
     """
     arguments = [*shlex.split(command), "--", node]
     command_line = printable(shlex.join(arguments))
-    # A file, not a pipe: nothing has to read it meanwhile, or to wait for all processes that have it open.
-    with open(os.memfd_create("output"), "rb") as output:  # noqa: ASYNC230, PTH123 - in memory
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise DriverError(f"cannot run {command_line} ({why})") from error
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await process.wait()
-        except TimeoutError:
-            raise DriverError(
-                f"{command_line} did not end within {timeout_seconds:g} s and was killed"
-            ) from None
-        finally:
-            # Its background processes would keep running.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    # A pipe of our own: asyncio's would make `wait` wait for all processes that have it open.
+    output, theirs = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(output)
+        raise DriverError(f"cannot run {command_line} ({(error.strerror or str(error)).lower()})") from error
+    finally:
+        os.close(theirs)
+    reading = asyncio.create_task(_read_end(output))
+    try:
+        async with asyncio.timeout(timeout_seconds):
             await process.wait()
-        if process.returncode:
-            output.seek(max(0, os.fstat(output.fileno()).st_size - _MAX_OUTPUT_BYTES))
-            text = printable(output.read().decode(errors="replace").strip())
-            raise DriverError(
-                f"{command_line} failed with exit code {process.returncode}: {text or 'no output'}"
-            )
+    except TimeoutError:
+        raise DriverError(f"{command_line} did not end within {timeout_seconds:g} s and was killed") from None
+    finally:
+        # Its background processes would keep running, and keep the output open.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        # A process that left the group may keep the output open.
+        done, _ = await asyncio.wait([reading], timeout=_OUTPUT_SECONDS)
+        end = reading.result() if done else b""
+        reading.cancel()
+    if process.returncode:
+        text = printable(end.decode(errors="replace").strip())
+        raise DriverError(f"{command_line} failed with exit code {process.returncode}: {text or 'no output'}")
+
+
+async def _read_end(descriptor: int) -> bytes:
+    """Return the last bytes of an output, which may be long."""
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: ASYNC230 - no file, but a pipe
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), file)
+        end = b""
+        try:
+            while chunk := await stream.read(_CHUNK_BYTES):
+                end = (end + chunk)[-_MAX_OUTPUT_BYTES:]
+        finally:
+            transport.close()
+    return end

@@ -1,5 +1,6 @@
 """Where new replicas of a service start: the placement policy chooses the nodes, as for a new service."""
 
+import asyncio
 from dataclasses import dataclass
 
 from collector.act.new_services import NewService, container_question
@@ -7,8 +8,8 @@ from collector.act.orchestrator_state import UnknownConstraintError
 from collector.act.situation import Situation
 from collector.common.orchestrator import ServiceView
 from collector.decide.policies.filters import node_filters
-from collector.decide.question import resolve_policy, with_complete_labels
-from collector.decide.ranking import place_container
+from collector.decide.question import build_request, resolve_policy, with_complete_labels
+from collector.decide.ranking import place_container, warm_up
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.errors import UserError
 
@@ -48,14 +49,12 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
         question = with_complete_labels(question, core.config)
         chosen = resolve_policy(core.config, question.policy, question.settings, "place")
         for _ in range(count):
-            snapshot = await situation.snapshot()
+            snapshot, default_class = await situation.snapshot(), core.config.placement.default_class
+            request, _ = build_request(question, snapshot, default_class)
+            # Requests do not wait for what a policy learns from a new snapshot.
+            await asyncio.to_thread(warm_up, snapshot, request, chosen, pending=core.reservations.pending)
             placement = place_container(
-                snapshot,
-                question,
-                chosen,
-                core.reservations,
-                default_class=core.config.placement.default_class,
-                now=core.clock(),
+                snapshot, question, chosen, core.reservations, default_class=default_class, now=core.clock()
             )
             if placement.reservation is not None:
                 reserved.append(placement.reservation.id)

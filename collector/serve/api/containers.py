@@ -1,6 +1,6 @@
 """Containers with their envelopes, and groups of containers with similar needs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated
@@ -13,7 +13,7 @@ from collector.analysis.usage import to_quantities
 from collector.common.arrays import Floats
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
-from collector.history.interface import Mean, Subject, SubjectKind
+from collector.history.interface import Mean, SubjectKind
 from collector.observe.entries import NodeEntry
 from collector.observe.live_tables import LiveTables
 from collector.observe.task_lists import TaskList, TaskOrder
@@ -129,7 +129,6 @@ def describe_container(
     container_id: str,
     *,
     group: str | None = None,
-    mean: Mean | None = None,
 ) -> Container:
     """Convert a container of a node for the API."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
@@ -142,7 +141,7 @@ def describe_container(
         envelope=describe_envelope(ring.statistics),
         samples=ring.samples,
         group=group,
-        mean=mean,
+        mean=None,
     )
 
 
@@ -203,21 +202,16 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
             (node, each.state) for each in page for node in core.registry.nodes(core.clock(), node=each.node)
         ]
     tables, groups = core.registry.tables, {each.number: each.name for each in core.analysis.latest.groups}
-    means: Mapping[Subject, Mean] = {}
+    # All at once: while the history is read, containers may end.
+    described = [
+        describe_container(tables, node, each.id, group=groups.get(tables.group_of(node.name, each.id)))
+        for node, each in found
+    ]
     if query.means:
         nodes = dict.fromkeys(node.name for node, _ in found)
         window_ends = [each for name in nodes for each in core.registry.window_ends(core.clock(), node=name)]
         means = await core.history.means(SubjectKind.CONTAINER, query.window_seconds, window_ends)
-    described = [
-        describe_container(
-            tables,
-            node,
-            each.id,
-            group=groups.get(tables.group_of(node.name, each.id)),
-            mean=means.get((node.name, each.id)),
-        )
-        for node, each in found
-    ]
+        described = [structs.replace(each, mean=means.get((each.node, each.id))) for each in described]
     return ContainerPage(described, after, matching)
 
 

@@ -207,8 +207,9 @@ async def list_waiting(api: Api) -> WaitingContainers:
             if isinstance(step.action, Kill):
                 by_task[step.action.task] = by_service[step.service] = decision.id
     since = {each.id: each.created_at for each in situation.view.pending}
-    since |= {task: step.done_at for task, step in situation.waiting.items()}
-    stopped = [each for each in waiting_tasks(situation.completed) if each.id in situation.waiting]
+    killed = situation.waiting
+    since |= {task: step.done_at for task, step in killed.items()}
+    stopped = [each for each in waiting_tasks(situation.completed) if each.id in killed]
     waiting = [
         WaitingContainer(
             id=each.id,

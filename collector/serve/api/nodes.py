@@ -12,7 +12,7 @@ from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.decide.policies.scoring import availability as free_score
-from collector.history.interface import Mean, Subject, SubjectKind
+from collector.history.interface import Mean, SubjectKind
 from collector.observe.entries import NodeEntry
 from collector.observe.limits.node_account import Limit
 from collector.observe.registry import Registry
@@ -144,7 +144,6 @@ def describe_node(
     now: float,
     *,
     availability: NodeAvailability | None = None,
-    mean: Mean | None = None,
 ) -> Node:
     """Convert a node for the API."""
     run = entry.run
@@ -167,7 +166,7 @@ def describe_node(
         refused=dict(registry.limits.refused_of(entry.name)),
         placement=registry.tables.record(entry.name, now),
         availability=availability,
-        mean=mean,
+        mean=None,
     )
 
 
@@ -203,17 +202,18 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
         page, after = _by_name.page(matching[query.offset :], query)
     else:
         page, after = sort_page(matching, _ORDERS.get(query.order), query)
-    now, free = core.clock(), await _availability(core, [each.name for each in page])
-    means: Mapping[Subject, Mean] = {}
+    free, now = await _availability(core, [each.name for each in page]), core.clock()
+    # All at once: while the history is read, nodes may be removed.
+    known = frozenset(core.registry.names())
+    found = [
+        describe_node(core.registry, each, now, availability=free.get(each.name))
+        for each in page
+        if each.name in known
+    ]
     if query.means:
         window_ends = [each for node in page for each in core.registry.window_ends(now, node=node.name)]
         means = await core.history.means(SubjectKind.NODE, query.window_seconds, window_ends)
-    found = [
-        describe_node(
-            core.registry, each, now, availability=free.get(each.name), mean=means.get((each.name, None))
-        )
-        for each in page
-    ]
+        found = [structs.replace(each, mean=means.get((each.name, None))) for each in found]
     return NodePage(found, after, len(matching))
 
 

@@ -53,7 +53,7 @@ class Route:
     """Type of its parameters: those in braces in `path`, and those of the query string."""
     body: Any = None
     """Type of the request body, if there is one."""
-    scope: Scope = Scope.READ
+    scope: Scope
     """What a caller must be permitted."""
     is_stream: bool = False
     """Whether the response lasts until the client disconnects."""

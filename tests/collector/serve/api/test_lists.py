@@ -7,8 +7,11 @@ import aiohttp
 import msgspec
 import pytest
 
+from collector.history.interface import Mean, Subject
 from collector.main import running
 from collector.serve.api.alerts import AlertsQuery, alerts
+from collector.serve.api.containers import ContainersQuery, containers
+from collector.serve.api.nodes import NodesQuery, nodes
 from collector.serve.api.services import ServicesQuery, services
 from tests.collector.builders import (
     HEARTBEAT,
@@ -385,3 +388,23 @@ async def _message(content: aiohttp.StreamReader) -> dict[str, str]:
             if line and not line.startswith(":"):
                 name, _, value = line.partition(": ")
                 fields[name] = value
+
+
+async def test_what_ends_while_the_history_is_read_is_still_on_its_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    async with running(settings(), clock=clock) as collector:
+        core = collector.core
+        apply_report(core.registry, report("alpha", containers=[container("a"), container("b")]), clock.now)
+
+        async def means(*_: object) -> dict[Subject, Mean]:
+            core.registry.drop_old(clock.now + 30 * 86_400)
+            return {}
+
+        monkeypatch.setattr(core.history, "means", means)
+        found = await containers(core, ContainersQuery())
+        assert [each.name for each in found.containers] == ["a", "b"]
+        apply_report(core.registry, report("alpha"), clock.now)
+        assert [each.name for each in (await nodes(core, NodesQuery())).nodes] == ["alpha"]
+        assert (await nodes(core, NodesQuery())).nodes == []
