@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -46,16 +46,15 @@ class Refit:
 
     def start(self, request: FitRequest, monotonic_seconds: float) -> Stored | Gap | None:
         """Start a fit; returns a result only if it cannot be started."""
-        with _memory_file() as request_file:
-            request_file.write(msgspec.json.encode(request))
-            request_file.seek(0)
-            output, errors = _memory_file(), _memory_file()
-            try:
+        try:
+            with ExitStack() as files, _memory_file() as request_file:
+                output, errors = (files.enter_context(_memory_file()) for _ in range(2))
+                request_file.write(msgspec.json.encode(request))
+                request_file.seek(0)
                 process = subprocess.Popen(self._command, stdin=request_file, stdout=output, stderr=errors)  # noqa: S603 - ours
-            except OSError as error:
-                output.close()
-                errors.close()
-                return Gap(_WHAT, f"a fit cannot be started: {error}")
+                files.pop_all()
+        except OSError as error:
+            return Gap(_WHAT, f"a fit cannot be started: {error}")
         self._running = _Running(process, output, errors, monotonic_seconds)
         return None
 

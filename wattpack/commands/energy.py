@@ -91,6 +91,8 @@ def _grams(grams: float) -> str:
 def _columns(by: str, tariff: Json) -> Columns:
     """The columns of a grouping; costs as far as they are known."""
     key = by.removeprefix(_LABEL).upper()
+    if key in {"ENERGY", "PRICE", "CO2"}:  # a label that is named as a column
+        key = f"LABEL {key}"
     columns: dict[str, Callable[[Json], str]] = {
         key: lambda each: "(none)" if each["key"] is None else each["key"]
     }

@@ -85,12 +85,15 @@ def load(
     text = _read(sources.file) if sources.file else ""
     tree = _merged(sources.base, _parse(text, sources.file))
     origin = Origin([key.dotted for key in every_key], sources.file, text)
+    overrides: dict[str, Any] = {}
     for key, value, where in [
         *_from_environment(every_key, role, sources.environment),
         *_from_assignments(every_key, sources.assignments),
     ]:
         origin.overrides[key.path] = where
-        tree = _merged(tree, _override(key, value, where))
+        overrides = _merged(overrides, _override(key, value, where))
+    if not _replaces_a_value(tree, overrides):
+        tree = _merged(tree, overrides)
     try:
         loaded = msgspec.convert(tree, config)
         if check is not None:
@@ -125,6 +128,16 @@ def _merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, A
         else:
             merged[name] = value
     return merged
+
+
+def _replaces_a_value(base: Mapping[str, Any], override: Mapping[str, Any]) -> bool:
+    """Whether the file has a value where a table belongs: an error, also if an override is in that table."""
+    return any(
+        isinstance(value, dict)
+        and name in base
+        and (not isinstance(base[name], dict) or _replaces_a_value(base[name], value))
+        for name, value in override.items()
+    )
 
 
 def _from_environment(

@@ -129,3 +129,15 @@ def test_no_descriptor_and_no_child_is_left() -> None:
 def test_too_few_samples_are_an_error() -> None:
     with pytest.raises(UserError, match="2 samples are too few"):
         fit_and_wait(FitRequest(samples=samples(2), host=""))
+
+
+def test_a_request_that_cannot_be_written_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: str) -> int:
+        raise OSError(24, "Too many open files")
+
+    before = descriptors()
+    monkeypatch.setattr("os.memfd_create", full)
+    fitted = Refit(python("")).start(FitRequest(samples=samples(), host=""), 0.0)
+    assert isinstance(fitted, Gap)
+    assert "Too many open files" in fitted.why
+    assert descriptors() == before

@@ -23,6 +23,7 @@ def test_price_and_emissions_are_shown_if_known() -> None:
 def test_without_a_tariff_there_is_energy_only() -> None:
     assert list(_columns("service", {"price_per_kwh": None})) == ["SERVICE", "ENERGY"]
     assert list(_columns("label:team", {"co2_grams_per_kwh": 1.0})) == ["TEAM", "ENERGY", "CO2"]
+    assert list(_columns("label:energy", {})) == ["LABEL ENERGY", "ENERGY"]
 
 
 def test_csv_has_plain_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,11 @@ def test_invalid_override_names_its_source() -> None:
     )
 
 
+def test_an_override_does_not_hide_a_value_where_a_table_belongs(tmp_path: Path) -> None:
+    said = complaint("sampling = 3\n", tmp_path, assignments=["sampling.interval_seconds=3"])
+    assert said.startswith("agent.toml, line 1: sampling is a table")
+
+
 def test_tables_by_pattern(tmp_path: Path) -> None:
     file = tmp_path / "collector.toml"
     file.write_text('[nodes."rack1-*"]\n"wattpack.generation" = "old"\nzone = "a"\n')
