@@ -50,6 +50,7 @@ def replayed(
 
 def write(report: ScenarioResults, folder: Path) -> None:
     """Write the results and the page."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{NAME}.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     (folder / f"{NAME}.md").write_text(page(report), encoding="utf-8")
 
