@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 from powermodels.common.interface import Model
 from powermodels.models.samples import Sample
@@ -50,39 +49,3 @@ def text_plot(samples: Sequence[Sample], model: Model) -> list[str]:
     lines.append(f"{'':8}  0 % CPU{'':{_WIDTH - 16}}100 %")
     lines.append(f"{'':8}  {_POINT} measured   {_CURVE} model")
     return lines
-
-
-def svg_plot(samples: Sequence[Sample], model: Model, title: str) -> str:
-    """The plot as SVG."""
-    frame = _frame(samples, model)
-    left, top, width, height = 60, 40, 620, 340
-
-    def place(ratio: float, watts: float) -> tuple[float, float]:
-        across = left + min(1.0, max(0.0, ratio)) * width
-        return round(across, 1), round(top + height * (1 - watts / frame.top_watts), 1)
-
-    dots = "".join(
-        f'<circle cx="{x}" cy="{y}" r="2.5"/>' for x, y in (place(*point) for point in frame.points)
-    )
-    line = " ".join(f"{x},{y}" for x, y in (place(*point) for point in frame.curve))
-    steps = [frame.top_watts * part / 4 for part in range(5)]
-    levels = "".join(
-        f'<line x1="{left}" x2="{left + width}" y1="{place(0, watts)[1]}" y2="{place(0, watts)[1]}"/>'
-        f'<text x="{left - 8}" y="{place(0, watts)[1] + 4}" text-anchor="end">{watts:.0f} W</text>'
-        for watts in steps
-    )
-    ratios = "".join(
-        f'<text x="{place(part / 4, 0)[0]}" y="{top + height + 20}" text-anchor="middle">{25 * part} %</text>'
-        for part in range(5)
-    )
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 420" font-family="sans-serif"
- font-size="12">
-<rect width="720" height="420" fill="#fff"/>
-<text x="{left}" y="22" font-size="15">{escape(title)}</text>
-<g stroke="#ddd" fill="#444" stroke-width="1"><g>{levels}</g></g>
-<g fill="#444">{ratios}
-<text x="{left + width / 2}" y="{top + height + 36}" text-anchor="middle">CPU</text></g>
-<g fill="#2b6cb0" fill-opacity="0.5">{dots}</g>
-<polyline points="{line}" fill="none" stroke="#c05621" stroke-width="2"/>
-</svg>
-"""

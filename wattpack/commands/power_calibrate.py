@@ -15,7 +15,7 @@ from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
 from powermodels.calibration.drive import Drive, LoadLimits, Phase, Progress, ReadLoad, ramp
-from powermodels.calibration.plot import svg_plot, text_plot
+from powermodels.calibration.plot import text_plot
 from powermodels.calibration.recording import (
     CalibrationRecording,
     RecordingHeader,
@@ -78,9 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"recorded   {count_text(len(recorded.samples), 'sample')}, saved to {recording}")
     model = fit_and_wait(recorded.request(cast("Kind", arguments.kind)))
     save(model, out)
-    plot = out.with_suffix(".svg")
-    plot.write_text(svg_plot(recorded.samples, model, model.describe()))
-    print("\n".join(_result(recorded, model, out, plot, is_own=recorded.head.host == host)))
+    print("\n".join(_result(recorded, model, out, is_own=recorded.head.host == host)))
     return 0
 
 
@@ -159,9 +157,7 @@ def _progress_printer() -> Callable[[Progress], None]:
     return show
 
 
-def _result(
-    recorded: CalibrationRecording, model: Stored, out: Path, plot: Path, *, is_own: bool
-) -> Iterator[str]:
+def _result(recorded: CalibrationRecording, model: Stored, out: Path, *, is_own: bool) -> Iterator[str]:
     groups = {each.group for each in recorded.samples}
     idle_watts, full_watts = (model.terms(Load(cpu_ratio)).watts for cpu_ratio in (0.0, 1.0))
     yield ""
@@ -171,4 +167,4 @@ def _result(
     yield f"idle       {idle_watts:.1f} W, all cores {full_watts:.1f} W: {model.scope.value}"
     yield f"error      {model.error_ratio:.1%} on average, cross-validated over {len(groups)} loads"
     use = "restart the agent to use it" if is_own else "the agent does not use it: it is of another machine"
-    yield f"saved      {out} (plot: {plot}); {use}"
+    yield f"saved      {out}; {use}"
