@@ -30,6 +30,7 @@ _EXPIRED = 10
 Found = TypeVar("Found")
 Json = dict[str, Any]
 TIMEOUT_SECONDS = 60.0
+JOIN_PATH = "/v1/join"
 _JSON_HEADERS = {"Content-Type": "application/json"}
 _PAGE = 1000
 
@@ -138,11 +139,12 @@ def explain_status(
             f"the server at {url} answers {status} to {path}, not as a collector of this version: check"
             f" --collector or {URL_VARIABLE}"
         )
+    kind = "join" if path == JOIN_PATH else "read"
     match status:
         case HTTPStatus.UNAUTHORIZED if with_token:
             return UserError(
                 f"the collector at {url} does not accept the token: it is unknown, revoked or expired. Create"
-                " one on its host with 'wattpack token add read NAME'"
+                f" one on its host with 'wattpack token add {kind} NAME'"
             )
         case HTTPStatus.UNAUTHORIZED:
             return UserError(

@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -22,9 +21,11 @@ from agent.sampling.node_sample import NodeSample
 from agent.sources.host import read_machine
 from wattpack.client.collector import (
     CA_VARIABLE,
+    JOIN_PATH,
     TOKEN_VARIABLE,
+    Collector,
+    UnavailableError,
     collector_url,
-    explain_failure,
     open_session,
 )
 from wattpack.commands import Functions
@@ -36,7 +37,7 @@ from wattpack.service.runner import run as run_service
 from wattpack.top.scene import scene_of
 from wattpack.top.screen import draw_all
 from wattpack.top.view import View
-from wire.errors import Problem, UserError
+from wire.errors import UserError
 
 log = logging.getLogger("wattpack.agent")
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -135,25 +136,10 @@ def _run_join(arguments: argparse.Namespace) -> int:
 async def _join(url: str, secret: str, ca_file: str, node: str, machine: str) -> _Joined:
     environment = {TOKEN_VARIABLE: secret, CA_VARIABLE: ca_file}
     async with open_session(_TIMEOUT, environment) as session:
-        request = msgspec.json.encode({"node": node, "machine": machine})
-        headers = {"Content-Type": "application/json"}
         try:
-            async with session.post(f"{url}/v1/join", data=request, headers=headers) as response:
-                body = await response.read()
-        except (TimeoutError, aiohttp.ClientError, ValueError) as error:
-            failure = explain_failure(url, error)
-            if isinstance(failure, UserError):
-                raise failure from None
-            raise UserError(f"the collector at {url} {failure}: check the URL") from None
-    try:
-        if response.status == HTTPStatus.OK:
-            return msgspec.json.decode(body, type=_Joined)
-        detail = msgspec.json.decode(body, type=Problem).detail
-    except msgspec.MsgspecError:
-        raise UserError(f"the server at {url} is not a collector of this version: check the URL") from None
-    if response.status == HTTPStatus.UNAUTHORIZED:
-        detail = "the join token is not valid, or has expired: create one with 'wattpack token add join'"
-    raise UserError(f"the collector refuses: {detail}")
+            return await Collector(session, url).post(JOIN_PATH, {"node": node, "machine": machine}, _Joined)
+        except UnavailableError as error:
+            raise UserError(f"the collector at {url} {error}: check the URL") from None
 
 
 def with_settings(text: str, table: str, settings: dict[str, str]) -> str:
