@@ -13,7 +13,6 @@ from powermodels.common.interface import Load, MeterState
 from powermodels.estimator import Estimator
 from powermodels.models.wire_curve import power_curve_of
 from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
-from wire.resources import Quantities
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +25,6 @@ class PowerSample:
     """All meters of the host, including those that are not used."""
     curve: PowerCurve
     """Power of the node at other loads."""
-
-
-def load_of(used: Quantities, capacity: Quantities) -> Load:
-    """Usage as a share of capacity; an unknown CPU usage counts as idle."""
-    cpu_ratio, memory_ratio, disk_ratio, network_ratio = map(_ratio, used.values, capacity.values)
-    return Load(cpu_ratio or 0.0, memory_ratio, disk_ratio, network_ratio)
-
-
-def _ratio(used: float | None, capacity: float | None) -> float | None:
-    return None if used is None or capacity is None or capacity <= 0 else used / capacity
 
 
 class PowerSampler:
@@ -86,19 +75,19 @@ class PowerSampler:
 
         `services` is the service of each container that has one.
         """
-        load = load_of(rates.used, rates.capacity)
+        load = Load.of(rates.used, rates.capacity)
         if self._max_hertz is not None and rates.frequency_hertz is not None:
             load = replace(load, frequency_ratio=rates.frequency_hertz / self._max_hertz)
         capacity = rates.capacity
         reserved = (
-            {each.id: load_of(each.limit, capacity) for each in rates.containers}
+            {each.id: Load.of(each.limit, capacity) for each in rates.containers}
             if self._idle_policy is IdlePolicy.BY_RESERVATION
             else {}
         )
         estimate = self._estimator.estimate(
             monotonic_seconds,
             load,
-            {each.id: load_of(each.used, capacity) for each in rates.containers},
+            {each.id: Load.of(each.used, capacity) for each in rates.containers},
             reserved=reserved,
             capacity=capacity,
             services=services,

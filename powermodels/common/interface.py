@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, Self
 
 from wire.messages import Gap, PowerScope, PowerSource
+from wire.resources import RESOURCES, Quantities, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ class Load:
     network_ratio: float | None = None
     frequency_ratio: float | None = None
     """CPU frequency as a share of the maximum; the same for all containers."""
+
+    @classmethod
+    def of(cls, used: Quantities, capacity: Quantities) -> Self:
+        """Usage as a share of capacity; an unknown CPU usage counts as idle."""
+        cpu, memory, disk, network = (ratio(used, capacity, resource) for resource in RESOURCES)
+        return cls(cpu or 0.0, memory, disk, network)
 
     @property
     def ratios(self) -> tuple[float | None, ...]:

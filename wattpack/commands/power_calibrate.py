@@ -11,7 +11,6 @@ import psutil
 
 from agent.config import StorageConfig
 from agent.features import settings_class
-from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
 from powermodels.calibration.drive import Drive, LoadLimits, Phase, Progress, ReadLoad, ramp
@@ -139,7 +138,7 @@ def _load_reader(reader: Reader, scaling: Quantities) -> ReadLoad:
     def read_load() -> tuple[float, Load]:
         nonlocal last
         before, last = last, reader.read()
-        return last.monotonic_seconds, load_of(compute_rates(before, last).used, scaling)
+        return last.monotonic_seconds, Load.of(compute_rates(before, last).used, scaling)
 
     return read_load
 

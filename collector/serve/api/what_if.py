@@ -208,8 +208,8 @@ def _estimate(
 ) -> WhatIfEstimate:
     addition = whatif.add(
         PowerCurveModel(curve),
-        _to_load(state.used, state.capacity),
-        _to_load(envelope, state.capacity),
+        Load.of(state.used, state.capacity),
+        Load.of(envelope, state.capacity),
         power_weight=change.power_weight,
         weight_error_ratio=change.weight_error_ratio,
     )
@@ -228,12 +228,6 @@ def _estimate(
         source=curve.source,
         source_scope=curve.source_scope,
     )
-
-
-def _to_load(used: Quantities, capacity: Quantities) -> Load:
-    """The load of a power model; an unknown CPU usage counts as idle."""
-    cpu, memory, disk, network = (ratio(used, capacity, resource) for resource in RESOURCES)
-    return Load(cpu or 0.0, memory, disk, network)
 
 
 def _bad_request(detail: str, field: str) -> ApiError:
