@@ -21,7 +21,7 @@ from tests.lab.engines.docker import Engine
 from tests.lab.engines.swarm import NO_LIMIT_BYTES, Swarm
 from tests.lab.waiting import eventually
 
-pytestmark = [pytest.mark.lab, pytest.mark.alone, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 _MEGABYTE = 1 << 20
 _STEADY_MB, _OPTIONAL_MB, _PRESSURE_MB = 35, 50, 88
