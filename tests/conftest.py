@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,8 @@ settings.register_profile("fast", deadline=None, max_examples=10)
 _profile = os.environ.get("WATTPACK_TESTS") or ("ci" if os.environ.get("CI") == "true" else "person")
 settings.load_profile(_profile)
 
+_LAB = b"mark.lab"
+
 pytest_plugins = ["pytester", "tests.lab.left_out"]
 
 # Every core runs tests of its own; threads of the numeric libraries would only wait for each other.
@@ -25,6 +28,22 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 # Thousands of tests and modules are kept until the end: the garbage collector need not look at them.
 gc.disable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of lab tests need not import the files without any: those are nine of ten."""
+    wanted = str(config.getoption("markexpr")).split()
+    if wanted[:1] != ["lab"] or "or" in wanted or collection_path.suffix != ".py":
+        return None
+    return _LAB not in collection_path.read_bytes() or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fail if a run of lab tests would not find one of them."""
+    files = {item.path for item in items if item.get_closest_marker("lab") is not None}
+    if hidden := [str(path) for path in files if _LAB not in path.read_bytes()]:
+        raise pytest.UsageError(f"write the marker as pytest.mark.lab in {', '.join(hidden)}")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -1,4 +1,4 @@
-"""Install the packages of the lab: `python -m tests.lab.install`, as root on Debian.
+"""Install the packages of the lab, and build its trees: `python -m tests.lab.install`, as root on Debian.
 
 Elsewhere it installs nothing, and prints the parts that tests will skip.
 """
@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.lab.parts import PARTS
+from tests.lab.hosts.service import wheels
+from tests.lab.hosts.trees import host_tree
+from tests.lab.parts import PARTS, why_not
 from tests.lab.reaper import Reaper
 from wire.errors import UserError
 
@@ -99,5 +101,13 @@ def _apt_get(*arguments: str) -> None:
         )
 
 
+def build_trees() -> None:
+    """Build what tests of whole hosts boot, so that none of them waits for it."""
+    if why_not("systemd") is None:
+        wheels(host_tree())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    build_trees()
+    sys.exit(status)

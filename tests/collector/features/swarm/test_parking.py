@@ -90,18 +90,18 @@ async def test_task_that_finds_no_room_on_the_target_waits_again(
 
 
 @pytest.mark.parametrize(
-    ("then", "why"),
+    ("then", "healthy_seconds", "why"),
     [
-        (task(2, "b", "failed", wanted=False, err="task: non-zero exit (1)"), r"non-zero exit \(1\)"),
-        (task(2, "b", "starting"), r"it was not healthy, after 0\.3 s"),
+        (task(2, "b", "failed", wanted=False, err="task: non-zero exit (1)"), 60, r"non-zero exit \(1\)"),
+        (task(2, "b", "starting"), 0.3, r"it was not healthy, after 0\.3 s"),
     ],
 )
 async def test_task_that_does_not_run_there_waits_again(
-    tmp_path: Path, then: dict[str, Any], why: str
+    tmp_path: Path, then: dict[str, Any], healthy_seconds: float, why: str
 ) -> None:
     fake = Fake([[task(0, "a")], [ENDED, PENDING], [ENDED, PENDING, then], [ENDED, PENDING]])
     async with (
-        fake.serving(tmp_path / "it", healthy_seconds=0.3) as settings,
+        fake.serving(tmp_path / "it", healthy_seconds=healthy_seconds) as settings,
         open_driver(settings) as driver,
     ):
         await driver.carry_out(STOP)
