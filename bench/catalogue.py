@@ -75,6 +75,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.ceiling",
         "upper bound of the requests of Energy4Cloud's hour that can be placed at once",
     ),
+    "growth": (
+        "bench.growth.benchmark",
+        "costs at 1,000 to 100,000 containers, and how they grow: docs/scaling.md",
+    ),
     "page": (
         "bench.page.benchmark",
         "the page in a real browser, with 20 and with 1,000 nodes: paint, sort, search, memory, CPU",

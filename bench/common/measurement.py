@@ -23,7 +23,7 @@ class CpuMeter:
 
     def _cpu_seconds(self) -> float:
         # The time of a child that ended counts for its parent, so none is lost.
-        return sum(sum(process.cpu_times()[:4]) for process in _family(self._pid))
+        return sum(sum(process.cpu_times()[:4]) for process in family(self._pid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,12 @@ class Memory:
 
 def memory(pid: int) -> Memory:
     """Measure the memory in use."""
-    full = [process.memory_full_info() for process in _family(pid)]
+    full = [process.memory_full_info() for process in family(pid)]
     return Memory(sum(info.rss for info in full) / 1e6, sum(info.pss for info in full) / 1e6)
 
 
-def _family(pid: int) -> list[psutil.Process]:
+def family(pid: int) -> list[psutil.Process]:
+    """A process and its descendants."""
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]
 
