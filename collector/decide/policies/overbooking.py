@@ -101,9 +101,11 @@ def reserved_quantities(row: Floats) -> Quantities:
 
 @dataclass(eq=False)
 class ReservationBook:
-    """The reservations on every node and their limits, including planned changes."""
+    """The reservations on every node and their limits, including planned changes.
 
-    snapshot: Snapshot
+    It does not refer to its snapshot, which keeps it: only a full garbage collection would free the two.
+    """
+
     capacity: Floats
     reserved: Floats
     strictest: Codes
@@ -119,7 +121,6 @@ class ReservationBook:
             left = limit_left(tasks.task_class[cut], cut_received(tasks, cut))
             np.minimum.at(limit, tasks.node[cut], left)
         return cls(
-            snapshot,
             nodes.capacity[:, :RESERVED],
             nodes.allocated[:, :RESERVED].copy(order="F"),
             nodes.strictest_class.copy(),
@@ -154,10 +155,10 @@ class ReservationBook:
         """Remove the reservation of a task. The limit stays, since other tasks may have the same."""
         self.reserved[row] -= amounts
 
-    def without(self, row: int, gone: Sequence[int]) -> "ReservationBook":
+    def without(self, snapshot: Snapshot, row: int, gone: Sequence[int]) -> "ReservationBook":
         """Return the reservations without some tasks of a node."""
-        tasks, leaving = self.snapshot.tasks, np.asarray(gone, dtype=np.intp)
-        on = self.snapshot.tasks_on(row)
+        tasks, leaving = snapshot.tasks, np.asarray(gone, dtype=np.intp)
+        on = snapshot.tasks_on(row)
         stay = on[~np.isin(on, leaving)]
         left = limit_left(tasks.task_class[stay], cut_received(tasks, stay))
         books = replace(

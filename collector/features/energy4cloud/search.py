@@ -286,7 +286,7 @@ class Search:
         victims: list[int] = []
         for place in self._victims_first(rows):
             victims.append(int(rows[place]))
-            books = self._books.without(row, victims)
+            books = self._books.without(self._snapshot, row, victims)
             if books.fits_on(row, self._more, self._limit):
                 break
         else:

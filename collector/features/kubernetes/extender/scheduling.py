@@ -5,10 +5,11 @@ from enum import IntEnum
 
 import numpy as np
 
+from collector.common.arrays import Codes
 from collector.decide.policies.interface import Ranking, Rejection
 from collector.decide.ranking import has_unknown_load
 from collector.features.kubernetes.extender.models import ExtenderFilterResult
-from collector.snapshot.tables import Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 MAX_SCORE = 10
 """Highest score in the extender protocol."""
@@ -60,13 +61,15 @@ def split_nodes(
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     suitability: dict[str, _Suitability] = {}
+    # Plain lists, because numpy reads single places slowly.
+    codes, levels = ranking.refused.tolist(), _suitable(snapshot, ranking).tolist()
     for name in names:
         row = snapshot.nodes.index.get(name)
-        code = Rejection.STALE if row is None else Rejection(int(ranking.refused[row]))
-        if row is not None and code is Rejection.NOT and (ranking.needs(row) or ranking.gets(row)):
+        code = Rejection.STALE if row is None else codes[row]
+        suitability[name] = _Suitability.UNKNOWN if row is None else _Suitability(levels[row])
+        if row is not None and code == Rejection.NOT and (ranking.needs(row) or ranking.gets(row)):
             # Neither kube-scheduler nor the extender limits, moves or stops pods to make room.
-            code = Rejection.NEEDS_ROOM
-        suitability[name] = _suitability(snapshot, row, code)
+            code, suitability[name] = Rejection.NEEDS_ROOM, _Suitability.REFUSED
         if name == nominated and code not in _PERMANENT:
             suitability[name] = _Suitability.FITS
         elif suitability[name] is _Suitability.REFUSED:
@@ -100,17 +103,15 @@ def keep_only(kept: str, names: Iterable[str]) -> ExtenderFilterResult:
     return ExtenderFilterResult(node_names=passed, failed_nodes={}, failed_and_unresolvable_nodes=others)
 
 
-def _suitability(snapshot: Snapshot, row: int | None, code: Rejection) -> _Suitability:
-    if row is None or code in _NO_DATA:
-        return _Suitability.UNKNOWN
-    if code is Rejection.RISK:
-        return _Suitability.UNKNOWN if has_unknown_load(snapshot)[row] else _Suitability.RISKY
-    if code is not Rejection.NOT:
-        return _Suitability.REFUSED
-    if has_unknown_load(snapshot)[row]:
-        return _Suitability.UNKNOWN
-    strained = snapshot.nodes.has_bottleneck[row] or snapshot.nodes.is_busy[row]
-    return _Suitability.ALERT if strained else _Suitability.FITS
+def _suitable(snapshot: Snapshot, ranking: Ranking) -> Codes:
+    """The `_Suitability` of each node, room that must be made first apart."""
+    nodes, refused = snapshot.nodes, ranking.refused
+    levels = np.where(nodes.has_bottleneck | nodes.is_busy, _Suitability.ALERT, _Suitability.FITS)
+    levels[refused == Rejection.RISK] = _Suitability.RISKY
+    levels[has_unknown_load(snapshot)] = _Suitability.UNKNOWN
+    levels[(refused != Rejection.NOT) & (refused != Rejection.RISK)] = _Suitability.REFUSED
+    levels[np.isin(refused, list(_NO_DATA))] = _Suitability.UNKNOWN
+    return levels.astype(np.int8)
 
 
 def score_nodes(
@@ -126,8 +127,9 @@ def score_nodes(
     scores = np.full(len(snapshot.nodes.names), np.nan)
     scores[ranking.rows] = ranking.scores
     scores[has_unknown_load(snapshot)] = np.nan
-    rows = [snapshot.nodes.index.get(name) for name in names]
-    candidates = np.array([np.nan if row is None else scores[row] for row in rows])
+    # The last place is for unknown nodes.
+    scores = np.append(scores, np.nan)
+    candidates = scores[[snapshot.nodes.index.get(name, NOWHERE) for name in names]]
     ranked = ~np.isnan(candidates)
     scaled = np.zeros(len(names), dtype=np.int64)
     finite = candidates[np.isfinite(candidates)]

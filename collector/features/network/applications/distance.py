@@ -95,8 +95,11 @@ def near_members(snapshot: Snapshot, request: Request, bound: float | None = Non
 
     None if all are: it has no bound, or it cannot be checked. `bound` replaces that of the application.
     """
-    delays, bound = snapshot.part(Delays), bound_of(snapshot, request) if bound is None else bound
-    if delays is None or np.isinf(bound):
+    delays = snapshot.part(Delays)
+    if delays is None:
+        return None
+    bound = bound_of(snapshot, request) if bound is None else bound
+    if np.isinf(bound):
         return None
     members = nodes_of(snapshot, peers_of(snapshot, request))
     return near_all(delays, members, bound) if members.size else None

@@ -1,6 +1,6 @@
 """Applications: services that talk to each other, and the maximum round-trip time between their nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -81,26 +81,23 @@ class Applications(SnapshotPart):
             return self
         return replace(self, is_member=np.append(self.is_member, np.ones(len(tasks), dtype=np.bool_)))
 
-    def with_service(self, service: int, application: str, delay_max: float) -> "Applications":
-        """Return the same, with a service that belongs to an application; both may be new.
+    def with_services(self, more: Iterable[tuple[int, str, float]]) -> "Applications":
+        """Return the same, with services that belong to applications by name; both may be new.
 
         Of two bounds of one application, the smaller one counts.
         """
-        row = self.index.get(application, len(self.names))
-        is_new = row == len(self.names)
-        if not is_new and self.application_of(service) == row and delay_max >= self.delay_max[row]:
+        index, bounds, rows = dict(self.index), self.delay_max.tolist(), dict[int, int]()
+        for service, application, delay_max in more:
+            row = rows[service] = index.setdefault(application, len(index))
+            if row == len(bounds):
+                bounds.append(np.inf)
+            bounds[row] = min(bounds[row], delay_max)
+        if not rows:
             return self
-        of_service = np.full(max(len(self.of_service), service + 1), NOWHERE, dtype=np.intp)
+        of_service = np.full(max(len(self.of_service), max(rows) + 1), NOWHERE, dtype=np.intp)
         of_service[: len(self.of_service)] = self.of_service
-        of_service[service] = row
-        bounds = np.append(self.delay_max, np.inf) if is_new else self.delay_max.copy()
-        bounds[row] = min(bounds[row], delay_max)
-        return replace(
-            self,
-            names=(*self.names, application) if is_new else self.names,
-            delay_max=bounds,
-            of_service=of_service,
-        )
+        of_service[list(rows)] = list(rows.values())
+        return replace(self, names=tuple(index), delay_max=np.array(bounds), of_service=of_service)
 
 
 NO_APPLICATIONS = Applications(names=(), delay_max=np.empty(0), of_service=_NO_ROWS)
@@ -110,11 +107,12 @@ def applications_in(snapshot: Snapshot) -> Applications:
     """Return the applications of a snapshot, with the services of pending tasks."""
 
     def find() -> Applications:
-        found = snapshot.part(Applications) or NO_APPLICATIONS
         pending = snapshot.pending
-        for service, each in zip(pending.services.tolist(), pending.applications, strict=True):
-            if service != NOWHERE and each.name:
-                found = found.with_service(service, each.name, each.delay_max)
-        return found
+        named = zip(pending.services.tolist(), pending.applications, strict=True)
+        return (snapshot.part(Applications) or NO_APPLICATIONS).with_services(
+            (service, each.name, each.delay_max)
+            for service, each in named
+            if service != NOWHERE and each.name
+        )
 
     return snapshot.cached_with_pending("applications", find)

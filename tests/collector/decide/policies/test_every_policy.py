@@ -1,6 +1,9 @@
 """Rules for every policy, also of replay, on random clusters; a new one is covered without a change here."""
 
+import gc
+import weakref
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.decide.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
+from collector.decide.policies.admission.record import ShortageRecord
+from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import Plan, Policy, Rejection, Stability
+from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.ranking import rank
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from tests.collector.decide.policies.clusters import random_cluster, random_request
 from tests.collector.decide.policies.every import POLICIES
@@ -41,6 +48,21 @@ def test_every_node_is_ranked_or_refused_with_a_reason(policy: Policy, seed: int
     assert ranking.score_is
     assert all(ranking.explain(row) and all(ranking.explain(row)) for row in ranking.rows)
     assert all(Rejection(code).text for code in ranking.refused if code != Rejection.NOT)
+
+
+@placing
+def test_a_snapshot_is_freed_as_soon_as_it_is_replaced(policy: Policy) -> None:
+    assert policy.place is not None
+    snapshot = replace(random_cluster(1, calm=False).snapshot())  # the tests share that one
+    rule = AdmissionRule(0.05, ShortageRecord())
+    rank(snapshot, random_request(1), PolicyChoice(policy, policy.settings()), admission=rule)
+    replaced = weakref.ref(snapshot)
+    gc.disable()
+    try:
+        del snapshot
+        assert replaced() is None
+    finally:
+        gc.enable()
 
 
 @placing

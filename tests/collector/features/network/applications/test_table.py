@@ -46,12 +46,12 @@ def test_all_services_of_an_application_talk_unless_it_has_links() -> None:
 
 
 def test_a_new_service_joins_an_application_and_the_smaller_bound_counts() -> None:
-    more = shop().with_service(5, "shop", 0.05).with_service(6, "other", np.inf)
+    more = shop().with_services([(5, "shop", 0.05), (6, "other", np.inf)])
     assert more.application_of(5) == 0
     assert more.application_of(4) == NOWHERE
     assert more.names == ("shop", "other")
     assert more.delay_max.tolist() == [0.05, np.inf]
-    assert NO_APPLICATIONS.with_service(0, "a", 1.0).delay_max.tolist() == [1.0]
+    assert NO_APPLICATIONS.with_services([(0, "a", 1.0)]).delay_max.tolist() == [1.0]
 
 
 def test_pending_tasks_bring_their_application() -> None:
