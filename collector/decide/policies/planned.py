@@ -10,8 +10,9 @@ from collector.common.arrays import Flags, Rows
 from collector.decide.policies.actions import Action, Move
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Stability
-from collector.decide.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
+from collector.decide.policies.overbooking import ReservationBook
 from collector.decide.policies.stability import may_leave, may_receive, no_return_nodes
+from collector.snapshot.overbooking import allocations, cut_received, limit_left
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 Numbers = NDArray[Any]

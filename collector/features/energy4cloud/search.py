@@ -12,18 +12,15 @@ from collector.decide.policies.actions import Action, Cut, Kill
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import LAXEST_CLASS, Request
 from collector.decide.policies.overbooking import (
-    RESERVED,
     ROUNDING,
-    TOLERANCES,
     ReservationBook,
-    allocations,
     lenders,
-    originals,
     reservation_of,
     reserved_quantities,
 )
 from collector.decide.policies.scoring import stable_argsort
 from collector.decide.policies.stability import keeps_awake
+from collector.snapshot.overbooking import RESERVED, TOLERANCES, allocations, originals
 from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind, Tasks
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}

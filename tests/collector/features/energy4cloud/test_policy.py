@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from collector.decide.policies.actions import Cut, Kill, Start
 from collector.decide.policies.interface import Rejection, Request
-from collector.decide.policies.overbooking import TOLERANCES, lenders
+from collector.decide.policies.overbooking import lenders
 from collector.features.energy4cloud.policies import Energy4CloudSettings, place, rebalance
+from collector.snapshot.overbooking import TOLERANCES
 from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
