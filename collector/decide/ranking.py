@@ -21,6 +21,7 @@ from collector.decide.answers import (
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.filters import describe_refusal, node_filters
 from collector.decide.policies.interface import Ranking, Rejection, Request
+from collector.decide.policies.least_watts.cost import added_watts
 from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.question import PlacementQuestion, build_request
 from collector.decide.reservations import PendingPlacement, PendingTasks, Reservations, fold_pending
@@ -196,15 +197,15 @@ def _predict(
     nodes = snapshot.nodes
     known_capacity, on = nodes.known_capacity[rows], nodes.on[rows]
     load = _load(snapshot)[rows]
-    before, after = load / known_capacity, (load + need) / known_capacity
-    # One call for both: for few nodes, a call costs more than what it computes.
-    watts = nodes.power.watts(np.concatenate((before, after)), np.concatenate((rows, rows)))
-    watts_before, watts_after = np.split(watts, 2)
+    after = (load + need) / known_capacity
     # The error of a guessed need is taken to be the need itself.
     variance = np.array(request.variance) if request.known else square(need)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + variance, 0.0))
-    added_watts = watts_after - np.where(on, watts_before, 0.0)
-    return after, added_watts, _suffices(nodes.capacity[rows] - load - need, deviation)
+    return (
+        after,
+        added_watts(snapshot, request, rows),
+        _suffices(nodes.capacity[rows] - load - need, deviation),
+    )
 
 
 def _suffices(left: Floats, deviation: Floats) -> list[float]:
@@ -230,11 +231,11 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
     is_short: Flags,
 ) -> tuple[RankedNode, ...]:
     nodes = snapshot.nodes
-    used_ratio, added_watts, confidence = _predict(snapshot, request, need, rows)
+    used_ratio, watts_by_row, confidence = _predict(snapshot, request, need, rows)
     sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
     in_doubt = has_unknown_load(snapshot)[rows].tolist()
     short = is_short[rows].tolist()
-    used_ratios, watts = used_ratio.tolist(), added_watts.tolist()
+    used_ratios, watts = used_ratio.tolist(), watts_by_row.tolist()
     liveness = nodes.liveness[rows].tolist()
     found = []
     for place, row in enumerate(rows.tolist()):
