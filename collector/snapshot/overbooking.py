@@ -14,6 +14,7 @@ RESERVED = 2
 """Number of resources that tasks reserve: CPU and memory, the first two."""
 TOLERANCES: Floats = np.array([0.0, *(1 - 1 / limit for limit in OVERBOOKING_LIMITS[1:])])
 """Share that a task can lose, by class."""
+_ROUNDING = 1e-9
 
 
 def originals(tasks: Tasks, rows: Rows) -> Floats:
@@ -48,6 +49,11 @@ def cut_tasks(snapshot: Snapshot) -> Rows:
 def limit_left(task_class: Codes, cut: Floats) -> Floats:
     """Return the overbooking limit of the node of each task, by its class and its cut."""
     return 1 / (1 - np.clip(TOLERANCES[task_class] - cut, 0.0, None))
+
+
+def class_after_cut(task_class: int, kept: float) -> int:
+    """Return the class of which a task is that keeps this share of its reservation: it tolerates no more."""
+    return max(int(np.count_nonzero(TOLERANCES[1:] <= TOLERANCES[task_class] - (1 - kept) + _ROUNDING)), 1)
 
 
 def overbooking_limits(snapshot: Snapshot) -> Floats:
