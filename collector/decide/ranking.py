@@ -117,15 +117,16 @@ def place_together(
     admission: AdmissionRule | None = None,
 ) -> ApplicationPlacement:
     """Place the containers of an application as a whole, where `admission` admits all of them together."""
+    risky = frozenset[str]()
     for _ in range(_ATTEMPTS):
-        placed = chosen.place_all(snapshot, excluding(requests, left))
+        placed = chosen.place_all(snapshot, excluding(requests, left | risky))
         if admission is None or not placed.nodes:
             return placed
         tasks = [one.pending_on(node) for one, node in zip(requests, placed.nodes, strict=True)]
-        risky = admission.overloaded(snapshot, tasks, has_margins=chosen.policy.has_margins)
-        if not risky:
+        more = admission.overloaded(snapshot, tasks, has_margins=chosen.policy.has_margins)
+        if not more:
             return placed
-        left |= risky
+        risky |= more
     return ApplicationPlacement(why_not=f"{Rejection.RISK.text}: {', '.join(sorted(risky))}")
 
 

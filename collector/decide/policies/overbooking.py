@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
-from collector.decide.policies.interface import LAXEST_CLASS, Rejection, Request
+from collector.decide.policies.interface import Rejection, Request
 from collector.snapshot.columns import four, sum_by_node
 from collector.snapshot.overbooking import (
     RESERVED,
@@ -72,7 +72,6 @@ class ReservationBook:
     snapshot: Snapshot
     capacity: Floats
     reserved: Floats
-    strictest: Codes
     limit: Floats
     """Overbooking limit of each node."""
 
@@ -83,7 +82,6 @@ class ReservationBook:
             snapshot,
             nodes.capacity[:, :RESERVED],
             nodes.allocated[:, :RESERVED].copy(order="F"),
-            nodes.strictest_class.copy(),
             overbooking_limits(snapshot),
         )
 
@@ -105,11 +103,9 @@ class ReservationBook:
         factor = float(((self.reserved[row] + more) / self.capacity[row]).max())
         return factor <= allowed and bool((more <= self.capacity[row] * (1 + ROUNDING)).all())
 
-    def add(self, row: int, more: Floats, task_class: int, limit: float) -> None:
+    def add(self, row: int, more: Floats, limit: float) -> None:
         self.reserved[row] += more
         self.limit[row] = min(self.limit[row], limit)
-        strictest = int(self.strictest[row]) or LAXEST_CLASS
-        self.strictest[row] = min(strictest, task_class)
 
     def take_away(self, row: int, amounts: Floats) -> None:
         """Remove the reservation of a task. The limit stays, since other tasks may have the same."""
@@ -121,15 +117,9 @@ class ReservationBook:
         on = self.snapshot.tasks_on(row)
         stay = on[~np.isin(on, leaving)]
         left = limit_left(tasks.task_class[stay], cut_received(tasks, stay))
-        books = replace(
-            self,
-            reserved=self.reserved.copy(order="F"),
-            strictest=self.strictest.copy(),
-            limit=self.limit.copy(),
-        )
+        books = replace(self, reserved=self.reserved.copy(order="F"), limit=self.limit.copy())
         books.reserved[row] -= allocations(tasks, leaving).sum(axis=0)
         # The classes of pending tasks are known only with those of all others.
         pending = float(self.limit[row]) if (self.snapshot.pending.nodes == row).any() else np.inf
         books.limit[row] = left.min(initial=pending)
-        books.strictest[row] = tasks.task_class[stay].min(initial=LAXEST_CLASS) if stay.size else 0
         return books

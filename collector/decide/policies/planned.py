@@ -58,8 +58,7 @@ class PlannedCluster:
             for of_tasks, of_nodes in self._followed:
                 of_nodes[home] -= of_tasks[task]
         if node != NOWHERE:
-            task_class = int(self._snapshot.tasks.task_class[task])
-            self._books.add(node, amounts, task_class, float(self._limits[task]))
+            self._books.add(node, amounts, float(self._limits[task]))
             for of_tasks, of_nodes in self._followed:
                 of_nodes[node] += of_tasks[task]
         self.home[task] = node

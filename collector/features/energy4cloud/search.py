@@ -84,7 +84,7 @@ class Search:
             simple = self._open(self._books.fits(self._more, self._limit) & self._same_or_laxer())
         if not simple.size:
             return None
-        self._books.add(int(simple[0]), self._more, self._request.task_class, self._limit)
+        self._books.add(int(simple[0]), self._more, self._limit)
         return int(simple[0])
 
     def cut(self) -> Rows:
@@ -288,7 +288,7 @@ class Search:
                 break
         else:
             return None
-        books.add(row, self._more, self._request.task_class, self._limit)
+        books.add(row, self._more, self._limit)
         actions: list[Action] = []
         home = tasks.node.copy()
         for victim in victims:
