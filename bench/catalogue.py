@@ -54,6 +54,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.understanding.benchmark",
         "analysis of 50,000 containers, latency meanwhile, and envelopes against numpy's percentiles",
     ),
+    "promises": (
+        "bench.promises",
+        "decisions on 10,000 random clusters: none takes a container beyond what its class tolerates",
+    ),
     "replay": ("bench.replay.benchmark", "replay and CloudSim on the same days, and the duration of a week"),
     "scenarios": (
         "bench.scenarios.benchmark",

@@ -14,7 +14,7 @@ import numpy as np
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from collector.common.arrays import Floats
-from collector.decide.policies.overbooking import RESERVED, TOLERANCES
+from collector.snapshot.overbooking import RESERVED, TOLERANCES
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
 from replay.sources import workloads

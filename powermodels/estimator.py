@@ -40,7 +40,7 @@ from powermodels.learning.refit import Refit
 from powermodels.learning.service_weights import SYSTEM, ServiceWeights, shares_by_service
 from powermodels.meters import PYRAPL, find_meters
 from powermodels.meters.ipmi import IpmiMeter
-from powermodels.models.adaptive import AdaptiveModel
+from powermodels.models.adaptive import AdaptiveModel, LearnedWeights
 from powermodels.models.fitted import FittedModel, fingerprint
 from powermodels.models.lifted import LiftedModel, lift
 from powermodels.models.prior import PriorModel
@@ -93,7 +93,8 @@ class Estimator:
         self._meters = tuple(meters)
         self._gaps = tuple(gaps)
         self._learner: Learner | None = None
-        self._weights = ServiceWeights()
+        weights = model.weights if isinstance(model, AdaptiveModel) else LearnedWeights()
+        self._weights = ServiceWeights.restored(weights)
         self._last_seconds: float | None = None
         self._readings: tuple[float | None, ...] = (None,) * len(self._meters)
         self._used: Meter | None = None
@@ -326,7 +327,7 @@ class Estimator:
             curve = first_curve(self._model, self.facts, scope, load, metered_watts)
         if self._learner is not None:
             self._learner.close()
-        self._learner = Learner(curve, self._model_path, self._refit)
+        self._learner = Learner(curve, self._model_path, self._refit, self._weights)
 
 
 def _load_of_host(path: Path, facts: HostFacts) -> Stored:

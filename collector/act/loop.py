@@ -168,15 +168,29 @@ class ControlLoop:
         """Query the orchestrator more often for two minutes: a service is about to be created."""
         self._frequent_until = self._core.clock() + _DEPLOYMENT_SECONDS
 
-    async def make_room(self, question: PlacementQuestion) -> tuple[Decision, str | None]:
-        """Make room for a container that fits nowhere, and reserve it; return the node, if there is one."""
+    async def make_room(
+        self, question: PlacementQuestion, *, may_cut: bool = True
+    ) -> tuple[Decision, str | None]:
+        """Make room for a container that fits nowhere, and reserve it; return the node, if there is one.
+
+        Without `may_cut`, other containers are cut, but not the container itself.
+        """
         core, config = self._core, self._core.config
         question = with_complete_labels(question, config)
         async with self._deciding:
             policy = resolve_policy(config, question.policy or ROOM_POLICY, question.settings, "place")
             snapshot = await self.actor.situation.snapshot()
-            found = plan_room(snapshot, question, policy, config.placement.default_class)
-            request = msgspec.to_builtins(question)
+            left = core.reservations.left_by([question.service] if question.service else (), core.clock())
+            found = plan_room(
+                snapshot,
+                question,
+                policy,
+                config.placement.default_class,
+                left=left,
+                admission=core.admission,
+                may_cut=may_cut,
+            )
+            request = msgspec.to_builtins(found.question)
             decision = await self.actor.planner.record(
                 Trigger.REQUEST, Decider.of(policy), snapshot, found.plan, request
             )
@@ -187,7 +201,12 @@ class ControlLoop:
                 # Nothing else may take the room, and no cut is undone.
                 try:
                     core.reservations.place(
-                        snapshot, found.request, found.node, now=core.clock(), seconds=seconds
+                        snapshot,
+                        found.request,
+                        found.node,
+                        now=core.clock(),
+                        seconds=seconds,
+                        gets=found.plan.gets,
                     )
                 except LimitError as error:
                     log.warning("cannot reserve the room on %s: %s", found.node, error)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from collector.act.guards import first_refusal
 from collector.act.records import Decision, DecisionOutcome, Step, Trigger
@@ -15,9 +16,11 @@ from collector.act.situation import Situation
 from collector.act.steps import planned_step
 from collector.act.verification import alerts, load
 from collector.decide.policies.actions import Action, ServiceAction, affected_nodes, describe
-from collector.decide.policies.interface import Plan, Request
+from collector.decide.policies.admission.rule import AdmissionRule
+from collector.decide.policies.interface import Plan, Rejection, Request
 from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.question import PlacementQuestion, build_request
+from collector.decide.ranking import rank
 from collector.snapshot.codec import pack
 from collector.snapshot.tables import Snapshot
 
@@ -114,6 +117,7 @@ class Planner:
             dry=is_dry,
             alerts=open_alerts,
             request=request,
+            gets=plan.gets,
             trouble=self._situation.stale_view,
             reasons=plan.reasons,
             left=plan.left,
@@ -178,25 +182,46 @@ class RoomPlan:
     """Where a container fits, and the actions that must come first."""
 
     plan: Plan
+    question: PlacementQuestion
+    """It excludes the nodes that the service just left, and those that were refused: so the plan can be
+    made again from the snapshot."""
     request: Request
     node: str | None = None
     """None if it fits nowhere."""
 
 
-def plan_room(
-    snapshot: Snapshot, question: PlacementQuestion, policy: PolicyChoice, default_class: int
+def plan_room(  # noqa: PLR0913 - question, policy and state
+    snapshot: Snapshot,
+    question: PlacementQuestion,
+    policy: PolicyChoice,
+    default_class: int,
+    *,
+    left: frozenset[str] = frozenset(),
+    admission: AdmissionRule | None = None,
+    may_cut: bool = True,
 ) -> RoomPlan:
     """Plan the actions that let the container fit on the best node."""
-    request, _ = build_request(question, snapshot, default_class)
-    ranking = policy.place(snapshot, request)
+    refused = left
+    while True:
+        question = msgspec.structs.replace(question, exclude=question.exclude | refused)
+        request, _ = build_request(question, snapshot, default_class)
+        ranking = rank(snapshot, request, policy, admission=admission)
+        ranking = ranking if may_cut else ranking.uncut()
+        found = np.flatnonzero(np.isin(ranking.refused, (Rejection.RISK, Rejection.NEEDS_ROOM)))
+        refused = frozenset(snapshot.nodes.names[row] for row in found.tolist())
+        # Without the refused nodes, the policy may find others, such as some with room after cuts.
+        if not refused or ranking.best is not None:
+            break
+    question = msgspec.structs.replace(question, exclude=question.exclude | refused)
     if ranking.best is None:
         nowhere = "the container fits on no node, even after cuts, moves and stops"
-        return RoomPlan(Plan(left=(nowhere,)), request)
+        return RoomPlan(Plan(left=(nowhere,)), question, request)
     best = snapshot.nodes.names[ranking.best]
     first = ranking.needs(ranking.best)
     reasons = (f"the container then fits on {best}", *ranking.explain(ranking.best))
-    left = () if first else (f"the container already fits on {best}",)
-    return RoomPlan(Plan(actions=first, reasons=reasons, left=left), request, best)
+    kept = () if first else (f"the container already fits on {best}",)
+    plan = Plan(actions=first, reasons=reasons, left=kept, gets=ranking.gets(ranking.best))
+    return RoomPlan(plan, question, request, best)
 
 
 def room_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:

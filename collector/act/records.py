@@ -138,7 +138,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[AnsweredAlert, ...] = ()
     """Open bottlenecks at the time of the decision."""
     request: dict[str, Any] | None = None
-    """The request for room, if it caused the decision."""
+    """The request for room, if it caused the decision; without the nodes that are out of the question."""
+    gets: Quantities | None = None
+    """The reservation with which the container fits, if it is cut itself; null if it is not cut."""
     trouble: str | None = None
     """Why the orchestrator did not answer, and the age of the state that was used; null if it answered."""
     reasons: tuple[str, ...] = ()

@@ -16,7 +16,8 @@ import numpy as np
 
 from collector.common.liveness import Liveness
 from collector.common.text import counted
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.overbooking import overbooking_limits
+from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Snapshot
 from wire.resources import RESOURCES, Resource
 
 _MAX_CLOSED = 1000
@@ -28,6 +29,7 @@ _OWN_SHARE = 0.25
 _OVERBOOKED = 1.02
 """An overbooking above this many times the limit opens a bottleneck; it closes at the limit."""
 _MIN_NODES = 2
+_ROUNDING = 1e-9
 
 
 class BottleneckKind(StrEnum):
@@ -40,7 +42,7 @@ class BottleneckKind(StrEnum):
     SERVICE = "service"
     """A service is hot wherever it runs: more instances may help, a move does not."""
     OVERBOOKED = "overbooked"
-    """The containers of a node reserve more than their class allows."""
+    """The containers of a node reserve more than their classes allow, and their cuts leave."""
     LIMIT = "limit"
     """A node reports more than its limits allow: the surplus is refused."""
     DUPLICATE = "duplicate"
@@ -112,8 +114,9 @@ def _find_quiet(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _find_overbooked(snapshot: Snapshot) -> Iterator[Finding]:
     nodes = snapshot.nodes
-    limits = nodes.overbooking_limit
-    for row in np.flatnonzero(nodes.overbooking > limits).tolist():
+    limits = overbooking_limits(snapshot)
+    by_class = np.array(OVERBOOKING_LIMITS)[nodes.strictest_class]
+    for row in np.flatnonzero(nodes.overbooking > limits * (1 + _ROUNDING)).tolist():
         place = int(np.nan_to_num(nodes.allocated_ratio[row, :2], nan=0.0).argmax())
         times, limit, resource = float(nodes.overbooking[row]), float(limits[row]), RESOURCES[place]
         yield Finding(
@@ -124,7 +127,11 @@ def _find_overbooked(snapshot: Snapshot) -> Iterator[Finding]:
             ratio=times,
             evidence=(
                 f"{nodes.names[row]} is overbooked: its containers reserve {times:.2f} times its {resource}; "
-                f"class {nodes.strictest_class[row]}, its strictest, allows {limit:.2f} times"
+                + (
+                    f"after their cuts, they tolerate {limit:.2f} times"
+                    if limit < by_class[row]
+                    else f"class {nodes.strictest_class[row]}, its strictest, allows {limit:.2f} times"
+                )
             ),
         )
 

@@ -54,7 +54,9 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     predicted_ratio: Ratios
     """Predicted usage of each resource with the container; unknown resources are left out."""
     added_watts: float | None
-    """Power that the container adds, by the node's power curve; with idle power if the node is off."""
+    """Power that the expected use of the container adds, by the node's power curve; with idle power if the
+    node is off. A container that was never observed counts with the share of its reservation that others
+    use."""
     error_watts: float | None
     """Error of `added_watts`."""
     watts_unknown: str | None

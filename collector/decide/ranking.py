@@ -1,6 +1,6 @@
 """Place a container: question, ranking with predictions and reasons, reservation; live and in replay."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import erf, isfinite, isnan, sqrt
 
@@ -20,8 +20,9 @@ from collector.decide.answers import (
 )
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.filters import describe_refusal, node_filters
-from collector.decide.policies.interface import Ranking, Rejection, Request
-from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.policies.interface import ApplicationPlacement, Ranking, Rejection, Request
+from collector.decide.policies.least_watts.cost import added_watts
+from collector.decide.policies.resolve import PolicyChoice, excluding
 from collector.decide.question import PlacementQuestion, build_request
 from collector.decide.reservations import PendingPlacement, PendingTasks, Reservations, fold_pending
 from collector.snapshot.columns import square
@@ -29,6 +30,8 @@ from collector.snapshot.tables import Snapshot
 
 _SOME = 10
 """Number of refused nodes that are listed by default."""
+_ATTEMPTS = 8
+"""Placements of an application that are tried, each without the nodes that earlier ones would overload."""
 _ROUNDING = 1e-9
 _ROOT_OF_2 = sqrt(2)
 _NO_CURVE = "the node has not reported a power curve yet"
@@ -55,18 +58,22 @@ def place_container(  # noqa: PLR0913 - question, policy and state
     default_class: int,
     now: float,
     admission: AdmissionRule | None = None,
+    may_cut: bool = True,
 ) -> Placement:
     """Rank the nodes, and reserve the best one if the question requests it.
 
-    Raise `LimitError` if too many placements are pending.
+    Without `may_cut`, the best is one where the container itself is not cut. Raise `LimitError` if too many
+    placements are pending.
     """
     request, assumed = build_request(question, snapshot, default_class)
     left = reservations.left_by([question.service], now) if question.service else frozenset[str]()
     ranking = rank(snapshot, request, chosen, left, admission=admission)
-    reservation = None
-    if question.reserve_seconds and ranking.best is not None:
+    ranking = ranking if may_cut else ranking.uncut()
+    reservation, best = None, ranking.best
+    if question.reserve_seconds and best is not None:
+        node, gets = snapshot.nodes.names[best], ranking.gets(best)
         reservation = reservations.place(
-            snapshot, request, snapshot.nodes.names[ranking.best], now=now, seconds=question.reserve_seconds
+            snapshot, request, node, now=now, seconds=question.reserve_seconds, gets=gets
         )
     return Placement(chosen.policy.name, request, assumed, ranking, reservation)
 
@@ -99,6 +106,28 @@ def rank(
     if admission is None:
         return ranking
     return admission.apply(snapshot, request, ranking, has_margins=chosen.policy.has_margins)
+
+
+def place_together(
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    chosen: PolicyChoice,
+    left: frozenset[str] = frozenset(),
+    *,
+    admission: AdmissionRule | None = None,
+) -> ApplicationPlacement:
+    """Place the containers of an application as a whole, where `admission` admits all of them together."""
+    risky = frozenset[str]()
+    for _ in range(_ATTEMPTS):
+        placed = chosen.place_all(snapshot, excluding(requests, left | risky))
+        if admission is None or not placed.nodes:
+            return placed
+        tasks = [one.pending_on(node) for one, node in zip(requests, placed.nodes, strict=True)]
+        more = admission.overloaded(snapshot, tasks, has_margins=chosen.policy.has_margins)
+        if not more:
+            return placed
+        risky |= more
+    return ApplicationPlacement(why_not=f"{Rejection.RISK.text}: {', '.join(sorted(risky))}")
 
 
 def warm_up(
@@ -196,15 +225,15 @@ def _predict(
     nodes = snapshot.nodes
     known_capacity, on = nodes.known_capacity[rows], nodes.on[rows]
     load = _load(snapshot)[rows]
-    before, after = load / known_capacity, (load + need) / known_capacity
-    # One call for both: for few nodes, a call costs more than what it computes.
-    watts = nodes.power.watts(np.concatenate((before, after)), np.concatenate((rows, rows)))
-    watts_before, watts_after = np.split(watts, 2)
+    after = (load + need) / known_capacity
     # The error of a guessed need is taken to be the need itself.
     variance = np.array(request.variance) if request.known else square(need)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + variance, 0.0))
-    added_watts = watts_after - np.where(on, watts_before, 0.0)
-    return after, added_watts, _suffices(nodes.capacity[rows] - load - need, deviation)
+    return (
+        after,
+        added_watts(snapshot, request, rows),
+        _suffices(nodes.capacity[rows] - load - need, deviation),
+    )
 
 
 def _suffices(left: Floats, deviation: Floats) -> list[float]:
@@ -230,11 +259,11 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
     is_short: Flags,
 ) -> tuple[RankedNode, ...]:
     nodes = snapshot.nodes
-    used_ratio, added_watts, confidence = _predict(snapshot, request, need, rows)
+    used_ratio, watts_by_row, confidence = _predict(snapshot, request, need, rows)
     sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
     in_doubt = has_unknown_load(snapshot)[rows].tolist()
     short = is_short[rows].tolist()
-    used_ratios, watts = used_ratio.tolist(), added_watts.tolist()
+    used_ratios, watts = used_ratio.tolist(), watts_by_row.tolist()
     liveness = nodes.liveness[rows].tolist()
     found = []
     for place, row in enumerate(rows.tolist()):

@@ -20,6 +20,7 @@ from collector.decide.answers import Reservation
 from collector.decide.policies.interface import Request
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot
+from wire.resources import Quantities
 
 MAX_PLACEMENTS = 10_000
 AVOID_SECONDS = 600.0
@@ -90,8 +91,12 @@ class Reservations:
         now: float,
         seconds: float,
         name: str | None = None,
+        gets: Quantities | None = None,
     ) -> PendingPlacement:
-        """Count a request on a node. It replaces an earlier one of the same `name`."""
+        """Count a request on a node. It replaces an earlier one of the same `name`.
+
+        `gets` is its reservation if it is cut there.
+        """
         name = name or secrets.token_urlsafe(_ID_BYTES)
         if len(self._placements) >= MAX_PLACEMENTS and name not in self._placements:
             raise LimitError(
@@ -103,7 +108,7 @@ class Reservations:
             id=name,
             made_at=now,
             expires_at=now + seconds,
-            sent=request.pending_on(node),
+            sent=request.pending_on(node, gets),
             there_before=frozenset(there.get((node, request.service or ""), ())),
         )
         self.release(name)

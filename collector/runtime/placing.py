@@ -21,11 +21,13 @@ def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
     )
 
 
-def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> Placement:
+def place_now(
+    core: Core, snapshot: Snapshot, question: PlacementQuestion, *, may_cut: bool = True
+) -> Placement:
     """Rank the nodes, and reserve the best one if the question requests it.
 
     Block the event loop for a few milliseconds at most. Raise `LimitError` if too many placements
-    are pending.
+    are pending. Without `may_cut`, the best is a node where the container itself is not cut.
     """
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     placement = place_container(
@@ -36,6 +38,7 @@ def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> Pl
         default_class=core.config.placement.default_class,
         now=core.clock(),
         admission=core.admission,
+        may_cut=may_cut,
     )
     warm_up_with(core, placement.request, chosen)
     return placement

@@ -204,11 +204,6 @@ class Nodes:
         return highest_ratio(self.allocated, self.capacity)
 
     @cached_property
-    def overbooking_limit(self) -> Floats:
-        """The limit of `overbooking`, by the strictest class of its tasks."""
-        return np.array(OVERBOOKING_LIMITS)[self.strictest_class]
-
-    @cached_property
     def region(self) -> Codes:
         return region_of(self.utilisation)
 

@@ -10,9 +10,12 @@ from math import sqrt
 from pathlib import Path
 from typing import cast
 
+import msgspec
+
 from powermodels.common.interface import HostFacts, Load, Model, Scope
 from powermodels.common.scaling import ASSUMED
 from powermodels.learning.refit import Refit
+from powermodels.learning.service_weights import ServiceWeights
 from powermodels.learning.tracker import Tracker
 from powermodels.models.basis import cpu, row, weighted_terms
 from powermodels.models.fitted import Origin, Range, ScopeName, Training, fingerprint
@@ -55,13 +58,21 @@ class _MeanLoad:
 class Learner:
     """A tracker with its meter, fits and file."""
 
-    def __init__(self, curve: CurveModel, path: Path | None = None, refit: Refit | None = None) -> None:
+    def __init__(
+        self,
+        curve: CurveModel,
+        path: Path | None = None,
+        refit: Refit | None = None,
+        weights: ServiceWeights | None = None,
+    ) -> None:
+        """`weights` are learned elsewhere, and stored with the model."""
         self._now_seconds = 0.0
         self.tracker = Tracker(curve, lambda: self._now_seconds)
         self.scaling = curve.origin.scaling
         self.gap: Gap | None = None
         """Why the last fit failed, or the model cannot be stored."""
         self._path = path
+        self._weights = weights or ServiceWeights()
         self._refit = refit or Refit()
         self._load = _MeanLoad()
         self._saved_seconds: float | None = None
@@ -108,7 +119,8 @@ class Learner:
         self._learned, self._saved_seconds = False, self._now_seconds
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            save(self.tracker.snapshot(datetime.now(UTC)), self._path)
+            model = self.tracker.snapshot(datetime.now(UTC))
+            save(msgspec.structs.replace(model, weights=self._weights.learned()), self._path)
         except (UserError, OSError) as error:
             self.gap = Gap(
                 "power model", f"the learned model cannot be stored, and is lost at the next restart: {error}"

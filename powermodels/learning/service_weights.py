@@ -15,10 +15,12 @@ learns from it, and both predict it. Student's paired test, one-sided at 5 %, co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from math import fsum, sqrt
+from typing import Self
 
 from powermodels.common.interface import Load
+from powermodels.models.adaptive import LearnedWeights
 
 SYSTEM = ""
 """Stands for processes outside containers among the names of services."""
@@ -98,6 +100,19 @@ class ServiceWeights:
     _before_watts: float | None = None
     _windows: int = 0
     _held_out: _HeldOut = field(default_factory=_HeldOut)
+
+    @classmethod
+    def restored(cls, stored: LearnedWeights) -> Self:
+        """Continue from what was learned before a restart; the first window is compared with none."""
+        services = {
+            name: _Service(weight, usual_watts=watts) for name, (weight, watts) in stored.services.items()
+        }
+        return cls(services, stored.common_weight, _held_out=_HeldOut(*stored.held_out))
+
+    def learned(self) -> LearnedWeights:
+        """Return what was learned, to store it."""
+        services = {name: (each.weight, each.usual_watts) for name, each in self._services.items()}
+        return LearnedWeights(services, self._common_weight, astuple(self._held_out))
 
     def observe(self, metered_watts: float, cpu_watts: Mapping[str, float], seconds: float) -> None:
         """Add one reading of the meter.

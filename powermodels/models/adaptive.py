@@ -202,6 +202,16 @@ def corrected_terms(curve: CurveModel, correction: Correction, training: Trainin
     return training.bounded(terms)
 
 
+class LearnedWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The state of `powermodels.learning.service_weights`."""
+
+    services: dict[str, tuple[float, float]] = {}
+    """The weight of each service, and its usual watts."""
+    common_weight: float = 1.0
+    held_out: tuple[float, float, float, float, float] = (0.0,) * 5
+    """The sums of the test that decides whether the weights are used."""
+
+
 class AdaptiveModel(FittedModel, frozen=True, kw_only=True, tag="adaptive"):
     """The state of a tracker (`powermodels.learning.tracker`), to save and evaluate."""
 
@@ -210,6 +220,8 @@ class AdaptiveModel(FittedModel, frozen=True, kw_only=True, tag="adaptive"):
     """Keeps the curve increasing."""
     read: datetime
     """Time of the last meter reading."""
+    weights: LearnedWeights = LearnedWeights()
+    """How the power of the CPU time of services differs."""
 
     def terms(self, load: Load) -> Terms:
         return corrected_terms(self.curve, self.correction, self.origin.training, load)

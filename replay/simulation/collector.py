@@ -19,7 +19,7 @@ from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import ApplicationPlacement
 from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.question import PlacementQuestion, build_request
-from collector.decide.ranking import Placement, place_container
+from collector.decide.ranking import Placement, place_container, place_together
 from collector.decide.reservations import Reservations
 from collector.features.network.mesh.delays import Delays
 from collector.history.interface import UsageKey
@@ -129,7 +129,7 @@ class SimulatedCollector:
         requests = [
             build_request(each, snapshot, self.config.placement.default_class)[0] for each in questions
         ]
-        placement = chosen.place_all(snapshot, requests)
+        placement = place_together(snapshot, requests, chosen, admission=self.admission)
         for question, request, node in zip(
             questions, requests, placement.nodes, strict=bool(placement.nodes)
         ):

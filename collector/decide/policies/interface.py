@@ -1,8 +1,9 @@
 """The interface of a policy: requests in, rankings and plans out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from math import isnan
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -15,6 +16,7 @@ from collector.decide.policies.actions import Action
 from collector.decide.policies.scoring import stable_argsort
 from collector.snapshot.columns import Four, first_known, four
 from collector.snapshot.constraints import Constraint
+from collector.snapshot.overbooking import class_after_cut
 from collector.snapshot.pending import PendingTask
 from collector.snapshot.tables import Snapshot, TaskKind
 from wire.errors import UserError
@@ -67,16 +69,24 @@ class Request:
         """Its demand; where unknown, its reservation, or else 0."""
         return first_known(self.demand, self.reserve)
 
-    def pending_on(self, node: str) -> PendingTask:
-        """What it adds to a node until it is measured there."""
+    def pending_on(self, node: str, gets: Quantities | None = None) -> PendingTask:
+        """What it adds to a node until it is measured there; `gets` is its reservation if it is cut there.
+
+        Cut, it counts as of a stricter class: it tolerates that much less overbooking.
+        """
+        task_class = self.task_class
+        if gets is not None:
+            pairs = zip(four(gets), first_known(self.reserve, self.demand), strict=True)
+            kept = min((now / first for now, first in pairs if first > 0 and not isnan(now)), default=1.0)
+            task_class = class_after_cut(task_class, kept)
         return PendingTask(
             node=node,
             service=self.service,
-            allocated=four(self.reserve),
+            allocated=four(self.reserve if gets is None else gets),
             envelope=self.likely_envelope,
             mean=self.likely_mean,
             variance=self.variance,
-            task_class=self.task_class,
+            task_class=task_class,
             is_known=self.known or any(self.variance),
             application=self.application,
         )
@@ -108,7 +118,7 @@ class Rejection(IntEnum):
     OVERBOOKED = 13, "the request would overbook the node beyond the limit of its class"
     BOTTLENECK = 14, "the node has a bottleneck"
     CAME_FROM = 15, "the service was just moved away from the node"
-    NEEDS_ROOM = 16, "it fits only after other containers are limited, moved or stopped"
+    NEEDS_ROOM = 16, "it fits only after it, or other containers, are limited, moved or stopped"
     BUSY = 17, "a resource of the node is busy, or waited for, most of the time"
     DISTANCE = 18, "the round-trip time to a node of its application exceeds the bound, or is unknown"
     RISK = 19, "the node would be short of a resource too often"
@@ -155,6 +165,15 @@ class Ranking:
     def best(self) -> int | None:
         return int(self.rows[0]) if self.rows.size else None
 
+    def uncut(self) -> "Ranking":
+        """The same without the first nodes, as far as the request is cut there: the best is not."""
+        count = next((at for at, row in enumerate(self.rows.tolist()) if not self.gets(row)), self.rows.size)
+        if not count:
+            return self
+        refused = self.refused.copy()
+        refused[self.rows[:count]] = Rejection.NEEDS_ROOM
+        return replace(self, rows=self.rows[count:], scores=self.scores[count:], refused=refused)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -164,6 +183,8 @@ class Plan:
     reasons: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     """Why other actions are not part of the plan."""
+    gets: Quantities | None = None
+    """The reservation with which the requested container fits, if it is cut itself."""
     watts_before: float | None = None
     watts_after: float | None = None
     operations: int = 0

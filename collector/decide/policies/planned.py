@@ -10,8 +10,9 @@ from collector.common.arrays import Flags, Rows
 from collector.decide.policies.actions import Action, Move
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Stability
-from collector.decide.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
+from collector.decide.policies.overbooking import ReservationBook
 from collector.decide.policies.stability import may_leave, may_receive, no_return_nodes
+from collector.snapshot.overbooking import allocations, cut_received, limit_left
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 Numbers = NDArray[Any]
@@ -57,8 +58,7 @@ class PlannedCluster:
             for of_tasks, of_nodes in self._followed:
                 of_nodes[home] -= of_tasks[task]
         if node != NOWHERE:
-            task_class = int(self._snapshot.tasks.task_class[task])
-            self._books.add(node, amounts, task_class, float(self._limits[task]))
+            self._books.add(node, amounts, float(self._limits[task]))
             for of_tasks, of_nodes in self._followed:
                 of_nodes[node] += of_tasks[task]
         self.home[task] = node

@@ -51,12 +51,10 @@ class PolicyChoice:
         assert self.policy.place is not None
         return self.policy.place(snapshot, request, self.settings)
 
-    def place_all(
-        self, snapshot: Snapshot, requests: Sequence[Request], left: frozenset[str] = frozenset()
-    ) -> ApplicationPlacement:
-        """Place the containers of an application together, not on nodes that it `left`. Takes seconds."""
+    def place_all(self, snapshot: Snapshot, requests: Sequence[Request]) -> ApplicationPlacement:
+        """Place the containers of an application together. Takes seconds."""
         assert self.policy.place_all is not None
-        return self.policy.place_all(snapshot, excluding(requests, left), self.settings)
+        return self.policy.place_all(snapshot, requests, self.settings)
 
     def rebalance(self, snapshot: Snapshot) -> Plan:
         assert self.policy.rebalance is not None

@@ -23,6 +23,7 @@ from collector.common.errors import ApiError
 from collector.decide.policies.actions import describe
 from collector.decide.policies.interface import Ranking, Rejection, Request
 from collector.decide.question import PlacementQuestion, build_request, resolve_policy
+from collector.decide.ranking import place_together
 from collector.decide.reservations import MAX_PLACEMENTS
 from collector.features.deployments.models import Deployment, DeployRequest, ServiceDeployment
 from collector.runtime.placing import place_now
@@ -114,7 +115,9 @@ class _Placer:
                 one, _ = build_request(bounded, snapshot, core.config.placement.default_class)
                 requests += [one] * service.replicas
             left = core.reservations.left_by([each.name for each in members], core.clock())
-            placed = await asyncio.to_thread(self.chosen.place_all, snapshot, requests, left)
+            placed = await asyncio.to_thread(
+                place_together, snapshot, requests, self.chosen, left, admission=core.admission
+            )
             if placed.why_not is not None:
                 needed = "".join(f"; needed: {each}" for each in placed.needed)
                 detail = f"application {application} cannot be placed: {placed.why_not}{needed}"
@@ -164,7 +167,7 @@ class _Placer:
     async def _place_container(self, question: PlacementQuestion) -> tuple[str, tuple[str, ...]]:
         """Choose and reserve the node of one container; return it with the reasons."""
         snapshot = await self._situation.snapshot()
-        found = place_now(self._core, snapshot, question)
+        found = place_now(self._core, snapshot, question, may_cut=False)
         best = found.ranking.best
         if best is None or found.reservation is None:
             why = _why_nowhere(found.ranking)
@@ -176,7 +179,7 @@ class _Placer:
             return node, (*reasons, *(f"first {describe(action)}" for action in needs))
         self._core.reservations.release(found.reservation.id)
         decision, room = await self._loop.make_room(
-            msgspec.structs.replace(question, policy=self.chosen.policy.name)
+            msgspec.structs.replace(question, policy=self.chosen.policy.name), may_cut=False
         )
         if decision.outcome is not DecisionOutcome.DONE or room is None:
             refused = next((step.why for step in decision.steps if step.why), decision.outcome.value)

@@ -23,15 +23,10 @@ from collector.common.arrays import Flags, Rows
 from collector.decide.policies.actions import Action, Cut, Start
 from collector.decide.policies.filters import OpenNodes, eligible
 from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
-from collector.decide.policies.overbooking import (
-    ReservationBook,
-    allocations,
-    cut_tasks,
-    originals,
-    reserved_quantities,
-)
+from collector.decide.policies.overbooking import ReservationBook, reserved_quantities
 from collector.decide.policies.stability import estimate_watts, opted_out
 from collector.features.energy4cloud.search import Candidate, Search, task_request
+from collector.snapshot.overbooking import allocations, cut_tasks, originals
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from wire.resources import Quantities
 

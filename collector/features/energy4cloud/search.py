@@ -12,18 +12,15 @@ from collector.decide.policies.actions import Action, Cut, Kill
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import LAXEST_CLASS, Request
 from collector.decide.policies.overbooking import (
-    RESERVED,
     ROUNDING,
-    TOLERANCES,
     ReservationBook,
-    allocations,
     lenders,
-    originals,
     reservation_of,
     reserved_quantities,
 )
 from collector.decide.policies.scoring import stable_argsort
 from collector.decide.policies.stability import keeps_awake
+from collector.snapshot.overbooking import RESERVED, TOLERANCES, allocations, originals
 from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind, Tasks
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
@@ -87,7 +84,7 @@ class Search:
             simple = self._open(self._books.fits(self._more, self._limit) & self._same_or_laxer())
         if not simple.size:
             return None
-        self._books.add(int(simple[0]), self._more, self._request.task_class, self._limit)
+        self._books.add(int(simple[0]), self._more, self._limit)
         return int(simple[0])
 
     def cut(self) -> Rows:
@@ -291,7 +288,7 @@ class Search:
                 break
         else:
             return None
-        books.add(row, self._more, self._request.task_class, self._limit)
+        books.add(row, self._more, self._limit)
         actions: list[Action] = []
         home = tasks.node.copy()
         for victim in victims:

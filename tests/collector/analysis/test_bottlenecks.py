@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,23 @@ def test_a_node_is_overbooked_by_the_strictest_class_on_it(
             opens,
         )
         assert f"its containers reserve {promised / 4:.2f} times its cpu" in found[0].evidence
+
+
+def test_what_containers_lost_by_cuts_counts_against_the_overbooking_of_their_node() -> None:
+    """A container of class 4 tolerates a half: cut by a half, it loses more on any overbooked node."""
+
+    def found(reserved: float) -> list[Finding]:
+        cut = replace(task("1", "a", promised=4.0, task_class=4), allocated=Quantities(2.0, 0))
+        other = task("2", "a", promised=reserved - 2.0, task_class=4)
+        return [*findings(assemble([node("a")], [cut, other]))]
+
+    assert not found(4.0)
+    (one,) = found(4.56)
+    assert (one.kind, one.opens) == (BottleneckKind.OVERBOOKED, True)
+    assert one.evidence == (
+        "a is overbooked: its containers reserve 1.14 times its cpu; after their cuts, they tolerate"
+        " 1.00 times"
+    )
 
 
 def hot(first: float, second: float, *, own: float = 0.5, third: float | None = None) -> list[Finding]:

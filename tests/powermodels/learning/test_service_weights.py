@@ -2,12 +2,14 @@
 
 import random
 from math import fsum, sqrt
+from pathlib import Path
 
 import pytest
 
 from powermodels.common.interface import Estimate, HostFacts, Load, Part, Scope
 from powermodels.estimator import Estimator
 from powermodels.learning.service_weights import ServiceWeights
+from powermodels.models.stored import load
 from wire.messages import Gap, PowerSource
 
 SAMPLE_SECONDS = 3.0
@@ -117,17 +119,18 @@ class TrueMeter:
 TRUTH = {"hot": 2.0, "cold": 1.0}
 
 
-def estimates(*, metered: bool) -> list[Estimate]:
+def estimates(*, metered: bool, path: Path | None = None, most: int | None = None) -> list[Estimate]:
     facts = HostFacts("Xeon", sockets=1, cores=8, threads=16, memory_bytes=64 << 30)
     meter = TrueMeter()
-    estimator = Estimator(facts, [meter] if metered else [])
+    model = load(path) if path is not None and path.exists() else None
+    estimator = Estimator(facts, [meter] if metered else [], model=model, model_path=path)
     taken = []
-    for number, used in enumerate(uses(list(TRUTH), 2)):
+    for number, used in enumerate(uses(list(TRUTH), 2)[:most]):
         meter.now = true_watts(used, TRUTH)
         containers = {f"{name}-1": Load(use) for name, use in used.items() if name != SYSTEM}
         services = {f"{name}-1": name for name in TRUTH}
-        load = Load(fsum(used.values()))
-        taken.append(estimator.estimate(number * SAMPLE_SECONDS, load, containers, services=services))
+        whole = Load(fsum(used.values()))
+        taken.append(estimator.estimate(number * SAMPLE_SECONDS, whole, containers, services=services))
     estimator.close()
     return taken
 
@@ -149,6 +152,17 @@ def test_with_a_meter_watts_follow_the_weights_and_still_add_up() -> None:
     hot = taken[last].containers["hot-1"]
     assert hot.power_weight > 1
     assert hot.error_ratio < estimates_error_without(taken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metered", [True, False])
+def test_a_restarted_agent_keeps_the_weights(tmp_path: Path, *, metered: bool) -> None:
+    path = tmp_path / "model.json"
+    before = estimates(metered=True, path=path)[-1].containers
+    after = estimates(metered=metered, path=path, most=1)[0].containers
+    assert before["hot-1"].power_weight > 1
+    for name, share in before.items():
+        assert after[name].power_weight == pytest.approx(share.power_weight)
 
 
 def estimates_error_without(taken: list[Estimate]) -> float:

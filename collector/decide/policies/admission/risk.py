@@ -6,6 +6,7 @@ the cluster. Use never exceeds the capacity, so a node counts as short from near
 where the windows that follow are compared with the prediction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,25 +38,35 @@ _LEAST_VARIANCE = 1e-18
 
 
 def shortage_probability(
-    snapshot: Snapshot, request: Request | None = None, rows: Rows | None = None
+    snapshot: Snapshot,
+    request: Request | None = None,
+    rows: Rows | None = None,
+    leaving: Sequence[int] = (),
 ) -> Floats:
     """Per node, or per node of `rows`: the probability that any resource is short in a window.
 
-    With a request or without; 0 for a resource whose capacity is unknown. A node whose expected use exceeds
-    its limit is short for certain: so the probability grows with the demand of the request, whatever its
-    variance.
+    With a request or without, and without the tasks that are `leaving` the only node; 0 for a resource whose
+    capacity is unknown. A node whose expected use exceeds its limit is short for certain: so the probability
+    grows with the demand of the request, whatever its variance.
     """
     outlook = snapshot.cached_with_pending("outlook", lambda: _with_pending(snapshot))
     margins = outlook.margins
     more, more_variance = _NOTHING, _NOTHING
     if request is not None:
         more, more_variance = request_need(request, outlook.usage, outlook.shares)
+    if leaving:
+        usage, gone = outlook.usage, np.array(leaving, dtype=np.intp)
+        expected = usage.expected[gone]
+        if usage.length:
+            expected[:, MEMORY] = usage.mean_of_windows(MEMORY)[gone]
+        more = more - expected.sum(axis=0)
+        more_variance = more_variance - usage.variance[gone].sum(axis=0)
     suffices = np.ones(len(outlook.room) if rows is None else rows.size)
     for place in np.flatnonzero(outlook.usage.constrains).tolist():
         if more[place] or more_variance[place]:
             room = _some(outlook.room[:, place], rows) - more[place]
             strays = more_variance[place] * margins.together[place]
-            variance = _some(outlook.variance[:, place], rows) + strays
+            variance = np.maximum(_some(outlook.variance[:, place], rows) + strays, _LEAST_VARIANCE)
             short = _share_short(margins.tails[place], room, variance)
         else:
             short = _some(outlook.short(place), rows)

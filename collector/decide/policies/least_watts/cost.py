@@ -5,6 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
+from collector.decide.policies.interface import Request
+from collector.decide.policies.least_watts.usage import (
+    expected_shares,
+    learn_usage,
+    request_need,
+    sums_with_pending,
+)
 from collector.decide.policies.scoring import share_or_zero
 from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import picked
@@ -30,6 +37,22 @@ def _most(ratios: Floats) -> Floats:
     return most
 
 
+def added_watts(snapshot: Snapshot, request: Request, rows: Rows) -> Floats:
+    """The watts that the expected use of a request adds to nodes, with idle power if they are off.
+
+    The same for every policy; NaN without a power curve.
+    """
+    nodes, usage = snapshot.nodes, snapshot.cached("usage", lambda: learn_usage(snapshot))
+    shares = expected_shares(snapshot, usage)
+    before = picked(sums_with_pending(snapshot, usage, shares)[0], rows)
+    after = before + request_need(request, usage, shares)[0]
+    # One call for both: for few nodes, a call costs more than what it computes.
+    ratios = share_or_zero(np.concatenate((after, before)), np.tile(nodes.capacity[rows], (2, 1)))
+    watts_after, watts_before = np.split(nodes.power.watts(ratios, np.tile(rows, 2)), 2)
+    added: Floats = watts_after - watts_before + np.where(nodes.on[rows], 0.0, nodes.power.idle_watts[rows])
+    return added
+
+
 class Carried(NamedTuple):
     """What nodes carry already: one row each."""
 
@@ -44,6 +67,7 @@ class Costs:
     def __init__(self, snapshot: Snapshot, spread: Floats) -> None:
         nodes = snapshot.nodes
         self._power, self._cores, self._spread = nodes.power, nodes.capacity[:, CPU], spread
+        self._on = nodes.on
         self._per_unit = snapshot.cached(
             "per unit", lambda: share_or_zero(np.ones_like(nodes.capacity), nodes.capacity)
         )
@@ -60,7 +84,7 @@ class Costs:
     def of(
         self, rows: Rows, carried: Carried, expected: Floats, need: Floats, asleep: Flags
     ) -> tuple[Floats, Floats]:
-        """Per node of `rows`: what a task costs, and the watts that it adds.
+        """Per node of `rows`: what a task costs, and the watts that it adds, with idle power if it is off.
 
         `expected` is the expected use of each node with the task, and `need` the same with its margin.
 
@@ -79,4 +103,4 @@ class Costs:
         if asleep.any():
             part[asleep] = cores[asleep].max() / cores[asleep]
         cost = np.where(np.isnan(added), UNKNOWN_WATTS, added) + idle * part
-        return cost, added + np.where(asleep, idle, 0.0)
+        return cost, added + np.where(self._on[rows], 0.0, idle)

@@ -81,7 +81,8 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
 
     def explain(row: int) -> tuple[str, ...]:
         at = int(np.searchsorted(rows, row))
-        idle = _idle_power(on=bool(nodes.on[row]), asleep=bool(asleep[at]))
+        idle_watts = float(nodes.power.idle_watts[row]) if asleep[at] else 0.0
+        idle = _idle_power(idle_watts, on=bool(nodes.on[row]))
         reasons = [_watts(float(added[at]), order.size, idle)]
         margin = (need[row] - expected[row] - more) / nodes.known_capacity[row]
         reasons.append(_keeps_free(margin, settings.short_ratio))
@@ -151,11 +152,13 @@ def _carried(snapshot: Snapshot, costs: Costs, usage: Usage, shares: Floats, mar
     return snapshot.cached_with_pending(key, with_pending)
 
 
-def _idle_power(*, on: bool, asleep: bool) -> str:
-    """Describe why the added watts include the idle power of a node; empty if they do not."""
+def _idle_power(watts: float, *, on: bool) -> str:
+    """Describe why the idle power of a node counts; empty if it does not, or is unknown."""
+    if not watts > 0:
+        return ""
     if not on:
-        return " with its idle power, because it must be switched on"
-    return " with its idle power, because it is empty and could be switched off" if asleep else ""
+        return f", {watts:.1f} W of it idle power, because it must be switched on"
+    return f"; its idle power of {watts:.1f} W counts too, because it is empty and could be switched off"
 
 
 def _watts(added: float, of: int, idle: str) -> str:

@@ -8,8 +8,10 @@ import numpy as np
 from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, PowerOn
+from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Request
 from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.ranking import place_together, rank
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import describe_refusals, placed_answer, refused_answer
 from collector.features.network.applications.problem import build
@@ -21,7 +23,10 @@ _ATTEMPTS = 8
 
 
 def place_application(
-    snapshot: Snapshot, requests: Sequence[Request], choice: PolicyChoice
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    choice: PolicyChoice,
+    admission: AdmissionRule | None = None,
 ) -> ApplicationPlacement:
     """Return a node for each container of an application; or the reason why not, and what would be needed.
 
@@ -29,18 +34,18 @@ def place_application(
     bound of those before. If one finds no node, the first one goes elsewhere, and all others after it.
     """
     if choice.policy.place_all is not None:
-        return choice.place_all(snapshot, requests)
+        return place_together(snapshot, requests, choice, admission=admission)
     stale_seconds = getattr(choice.settings, "stale_seconds", STALE_SECONDS)
     built = build(snapshot, requests, stale_seconds=stale_seconds)
     failure = ""
     is_tried = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
-    first = choice.place(snapshot, requests[0])
+    first = rank(snapshot, requests[0], choice, admission=admission)
     for _ in range(_ATTEMPTS):
         start = _first_usable(first, [row for row in first.rows.tolist() if not is_tried[row]])
         if start is None:
             failure = failure or _describe_failure(requests[0], 0, first)
             break
-        found = _follow(snapshot, requests, choice, start, first)
+        found = _follow(snapshot, requests, choice, start, first, admission)
         if not isinstance(found, str):
             nodes, needs = found
             placed = np.zeros(built.problem.allowed.shape, dtype=np.int64)
@@ -60,8 +65,13 @@ def place_application(
     )
 
 
-def _follow(
-    snapshot: Snapshot, requests: Sequence[Request], choice: PolicyChoice, start: int, first: Ranking
+def _follow(  # noqa: PLR0913, PLR0917 - question and start
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    choice: PolicyChoice,
+    start: int,
+    first: Ranking,
+    admission: AdmissionRule | None,
 ) -> tuple[Rows, tuple[Action, ...]] | str:
     """Place all containers after the first one, which goes to `start`; return why one finds no node."""
     names = snapshot.nodes.names
@@ -69,7 +79,7 @@ def _follow(
     for number, request in enumerate(requests[1:], 1):
         before = requests[number - 1].pending_on(names[rows[-1]])
         snapshot = with_pending(snapshot, [before], snapshot.turn + 1)
-        ranking = choice.place(snapshot, request)
+        ranking = rank(snapshot, request, choice, admission=admission)
         row = _first_usable(ranking, ranking.rows.tolist())
         if row is None:
             return _describe_failure(request, number, ranking)
@@ -80,7 +90,8 @@ def _follow(
 
 def _first_usable(ranking: Ranking, rows: Sequence[int]) -> int | None:
     """Return the first node for which nothing must be stopped, moved or cut."""
-    return next((row for row in rows if all(isinstance(each, PowerOn) for each in ranking.needs(row))), None)
+    fits = (row for row in rows if all(isinstance(each, PowerOn) for each in ranking.needs(row)))
+    return next((row for row in fits if ranking.gets(row) is None), None)
 
 
 def _describe_failure(request: Request, placed: int, ranking: Ranking) -> str:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from collector.common.arrays import Flags, Floats, Rows
 from collector.decide.policies.filters import OpenNodes, node_filters
 from collector.decide.policies.interface import Stability
-from collector.decide.policies.overbooking import RESERVED, allocations, originals
 from collector.decide.policies.stability import may_receive
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.snapshot import TaskPromises
 from collector.snapshot.constraints import PlacementRules
+from collector.snapshot.overbooking import RESERVED, allocations, originals
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 
 _NO_RULES = PlacementRules()

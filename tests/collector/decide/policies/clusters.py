@@ -183,12 +183,12 @@ def _with_queue(tasks: Sequence[TaskFacts], classes: int, seed: int) -> list[Tas
         for number in range(generator.integers(0, 12))
     ]
     return [
-        replace(each, slo=_random_standing(generator)) if PROMISES and generator.random() < 0.9 else each
+        replace(each, slo=random_standing(generator)) if PROMISES and generator.random() < 0.9 else each
         for each in (*tasks, *waiting)
     ]
 
 
-def _random_standing(generator: np.random.Generator) -> SloFacts:
+def random_standing(generator: np.random.Generator) -> SloFacts:
     promise = PROMISES[generator.integers(len(PROMISES))]
     slack = -generator.exponential(30.0) if promise.availability == 1.0 else generator.normal(0.0, 100.0)
     return SloFacts(

@@ -206,6 +206,19 @@ async def test_replicas_per_node_are_limited(stage: Stage) -> None:
         await deploy(await loop_of(stage), request)
 
 
+async def test_a_service_is_not_deployed_where_its_containers_would_have_to_be_cut(tmp_path: Path) -> None:
+    """Its creator starts all of them with one reservation: in full, they would overbook nodes of class 1."""
+    async with staged(tmp_path) as stage:
+        strict = Lax(stage, task_class=1)
+        strict.send_reports()
+        request = asked(
+            "energy4cloud", reserve=Quantities(2.0, 1_000_000_000), labels={"wattpack.class": "4"}
+        )
+        with pytest.raises(ApiError, match="new fits on no node: it fits only after it, or other containers"):
+            await deploy(await loop_of(stage, Cutter(strict)), request)
+        assert reserved(stage) == []
+
+
 async def test_room_is_made_before_the_service_starts(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         lax = Lax(stage)

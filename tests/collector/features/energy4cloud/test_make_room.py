@@ -1,8 +1,10 @@
 """Room for a strict container on nodes that lax ones fill, and how long it is kept."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from collector.act.drivers.interface import ActionResult
@@ -13,6 +15,7 @@ from collector.common.orchestrator import NodeView, OrchestratorState, ServiceVi
 from collector.config import ControlConfig
 from collector.decide.policies.actions import Action, Cut, affected_nodes
 from collector.decide.question import PlacementQuestion
+from collector.features.elastic.placement import ReplicaPlacement, place_replicas
 from tests.collector.act.builders import NODES, FakeDriver, Stage, actor_of, staged
 from tests.collector.builders import HEARTBEAT, START, container, state
 from wire.resources import Quantities
@@ -24,10 +27,10 @@ STRICT = PlacementQuestion(service="strict", reserve=Quantities(2.0, 1_000_000_0
 
 
 class Lax:
-    """A container of class 4 on each node of four cores, with a limit that can be cut."""
+    """A container on each node of four cores: of class 4, with a limit to cut, or of another class."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: Stage, task_class: int = 4, used_cores: float = 0.3) -> None:
+        self._stage, self._class, self._used_cores = stage, task_class, used_cores
         self.limits = dict.fromkeys(NODES, _PROMISED)
 
     def send_reports(self) -> None:
@@ -37,10 +40,10 @@ class Lax:
                 service=f"lax-{node}",
                 limit=self.limits[node],
                 used=Quantities(0.2, 50_000_000),
-                labels={"wattpack.class": "4"},
+                labels={"wattpack.class": str(self._class)},
                 started_at=START - 10_000,
             )
-            used = Quantities(0.3, 10**9)
+            used = Quantities(self._used_cores, 10**9)
             self._stage.send_report(node, state=state(used=used), containers=(lax,), heartbeat=HEARTBEAT)
 
     @staticmethod
@@ -90,6 +93,55 @@ class Scene:
             self._stage.clock.now += _LOOK_SECONDS
             self.lax.send_reports()
             await self.loop.run_once()
+
+
+LAX = PlacementQuestion(service="lax", reserve=Quantities(2.0, 1_000_000_000), task_class=4)
+"""Beside a container of class 1, it fits only cut by a half."""
+
+
+async def test_a_container_that_fits_only_if_it_is_cut_itself_is_reserved_as_cut(tmp_path: Path) -> None:
+    async with staged(tmp_path, policy="") as stage:
+        strict = Lax(stage, task_class=1)
+        strict.send_reports()
+        loop = ControlLoop(stage.core, await actor_of(stage, Cutter(strict)))
+        decision, node = await loop.make_room(msgspec.structs.replace(LAX, reserve_seconds=60.0))
+        assert decision.gets == Quantities(1.0, 500_000_000)
+        [kept] = stage.core.reservations.placements(stage.clock.now)
+        assert (kept.sent.node, kept.sent.allocated[:2]) == (node, (1.0, 500_000_000))
+        taken = await stage.core.snapshot()
+        row = taken.nodes.index[node or ""]
+        assert taken.nodes.allocated[row, 0] == taken.nodes.capacity[row, 0]
+
+
+async def test_room_is_not_made_where_a_node_would_be_short_too_often(tmp_path: Path) -> None:
+    """Admission refuses what a policy would accept that considers envelopes only."""
+    async with staged(tmp_path, policy="") as stage:
+        full = Lax(stage, used_cores=3.99)
+        full.send_reports()
+        loop = ControlLoop(stage.core, await actor_of(stage, Cutter(full)))
+        question = PlacementQuestion(service="new", reserve=Quantities(0.5), policy="genpack")
+        decision, node = await loop.make_room(question)
+        assert node is None
+        assert decision.left == ("the container fits on no node, even after cuts, moves and stops",)
+
+
+async def test_new_replicas_of_an_elastic_service_are_admitted_as_any_container(tmp_path: Path) -> None:
+    async def placed(lax: Lax, policy: str) -> ReplicaPlacement:
+        lax.send_reports()
+        actor = await actor_of(stage, Cutter(lax))
+        placement = msgspec.structs.replace(stage.core.config.placement, policy=policy)
+        core = replace(stage.core, config=msgspec.structs.replace(stage.core.config, placement=placement))
+        actor.situation.core = core
+        service = ServiceView(name="lax", reserve=LAX.reserve, labels={"wattpack.class": "4"})
+        return await place_replicas(actor.situation, service, 1)
+
+    async with staged(tmp_path, policy="") as stage:
+        cut = await placed(Lax(stage, task_class=1), "energy4cloud")
+        assert cut.nodes == ()
+        assert cut.left_to_orchestrator is not None
+        short = await placed(Lax(stage, used_cores=3.99), "genpack")
+        assert "elsewhere the node would be short of a resource too often" in (short.why_not or "")
+        assert stage.core.reservations.placements(stage.clock.now) == []
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from collector.decide.policies.actions import Cut, Kill, Start
 from collector.decide.policies.interface import Rejection, Request
-from collector.decide.policies.overbooking import TOLERANCES, lenders
+from collector.decide.policies.overbooking import lenders
 from collector.features.energy4cloud.policies import Energy4CloudSettings, place, rebalance
+from collector.snapshot.overbooking import TOLERANCES
 from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -286,6 +287,24 @@ def after(snapshot: Snapshot, tasks: list[TaskFacts], wanted: Request, name: str
         kind=wanted.kind,
     )
     return list(by_id.values())
+
+
+def test_no_kill_makes_room_beside_a_pending_container_that_tolerates_nothing() -> None:
+    nodes = [node("a", 0.6, cores=4.0), node("b", 0.1, cores=4.0)]
+    tasks = [task("victim", "a", 2, 1, 4), task("other", "b", 2, 1, 1)]
+    wanted = request(3.5, 1, 3)
+    alone = place(assemble(nodes, tasks), wanted, SETTINGS)
+    assert alone.best is not None
+    pending = with_pending(assemble(nodes, tasks), [request(2, 1, 1).pending_on("a")], 1)
+    assert place(pending, wanted, SETTINGS).best is None
+
+
+def test_a_pending_container_that_is_cut_tolerates_no_more_than_a_stricter_class() -> None:
+    """Also once the strict container is gone because of which it was cut."""
+    classes = [
+        request(3, 3, 4).pending_on("a", promise(3 * kept, 3 * kept)).task_class for kept in (1.0, 0.8, 0.5)
+    ]
+    assert classes == [4, 2, 1]
 
 
 def _with(facts: TaskFacts, **changes: object) -> TaskFacts:

@@ -104,6 +104,16 @@ async def test_placement_in_an_empty_cluster(asker: Asker, policy: str) -> None:
     assert (answer["nodes"], answer["refused"], answer["reservation"]) == ([], [], None)
 
 
+async def test_the_watts_of_a_hint_are_those_of_its_reasons(asker: Asker) -> None:
+    """Also for a container that was never observed, whose reservation is more than it is expected to use."""
+    await asker.send(sample("one", 2.0))
+    answer = await asker.hint(policy="least-watts", reserve=NEED)
+    (only,) = answer["nodes"]
+    assert only["reasons"][0].startswith(f"adds {only['added_watts']:.1f} W there")
+    (other,) = (await asker.hint(policy="draps", reserve=NEED))["nodes"]
+    assert other["added_watts"] == only["added_watts"]
+
+
 async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
     await asker.send(sample("dark", curve=False), sample("listed"))
     answer = await asker.hint(policy="draps", reserve=NEED)

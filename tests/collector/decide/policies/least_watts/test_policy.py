@@ -170,7 +170,9 @@ def test_reasons_state_watts_room_and_accepted_share() -> None:
     assert reasons[0] == "adds 6.0 W there; 1 node with room"
     assert reasons[1].startswith("keeps ")
     empty = place(assemble([make_node("a")]), _request(1), DEFAULTS).explain(0)
-    assert "W there with its idle power, because it is empty and could be switched off; " in empty[0]
+    assert (
+        "; its idle power of 20.0 W counts too, because it is empty and could be switched off; " in empty[0]
+    )
     assert reasons[1].endswith("% of cpu free for variation: short at most 1.0% of the time")
 
 
