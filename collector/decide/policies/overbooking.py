@@ -121,6 +121,6 @@ class ReservationBook:
         books = replace(self, reserved=self.reserved.copy(order="F"), limit=self.limit.copy())
         books.reserved[row] -= allocations(tasks, leaving).sum(axis=0)
         # The classes of pending tasks are known only with those of all others.
-        pending = float(self.limit[row]) if (self.snapshot.pending.nodes == row).any() else np.inf
+        pending = float(self.limit[row]) if (snapshot.pending.nodes == row).any() else np.inf
         books.limit[row] = left.min(initial=pending)
         return books
