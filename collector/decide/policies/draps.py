@@ -43,7 +43,7 @@ from collector.decide.policies.scoring import each_percent, instances_near, perc
 from collector.decide.policies.stability import estimate_watts, may_leave, may_wake, move_joules
 from collector.snapshot.columns import as_row, sum_by_node
 from collector.snapshot.tables import BUSY_RATIO, NOWHERE, Snapshot, share
-from wire.resources import RESOURCES
+from wire.resources import RESOURCES, Resource
 
 _SPREAD_PENALTY = 10.0
 """More than the largest difference in availability."""
@@ -130,13 +130,12 @@ class _ReliefPlanner:
         self._snapshot, self._settings = snapshot, settings
         self.planned = PlannedCluster(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
-        self._used = np.nan_to_num(np.where(np.isnan(tasks.used), tasks.mean, tasks.used), nan=0.0)
-        explained = sum_by_node(tasks.node, self._used, len(nodes.names))
-        self._node_used = np.fmax(np.nan_to_num(nodes.used, nan=0.0), explained)
+        used = np.nan_to_num(np.where(np.isnan(tasks.used), tasks.mean, tasks.used), nan=0.0)
+        of_nodes = np.fmax(nodes.used, sum_by_node(tasks.node, used, len(nodes.names)))
+        self._part = np.nan_to_num(share(used, of_nodes[tasks.node]), nan=0.0)
         self._load = np.nan_to_num(nodes.capacity - free_of_load(snapshot), nan=0.0)
         # A container takes its part of the time that its node's resource is busy along.
         self._busy = np.nan_to_num(nodes.busy, nan=0.0)
-        self._part = np.nan_to_num(share(self._used, self._node_used[tasks.node]), nan=0.0)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
         self.planned.follow(tasks.mean, self._load)
         self.planned.follow(self._part * self._busy[tasks.node], self._busy)
@@ -167,8 +166,8 @@ class _ReliefPlanner:
             return nothing(f"{tasks.names[named]}, which the alert names, moves already")
         if not there.size:
             return nothing("no container is left there to move")
-        if named == NOWHERE or not self._may_move(named):
-            named = NOWHERE
+        if named != NOWHERE and tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
+            self.planned.may_leave[named] = True
         part = self._part[:, resource]
         most_first = there[np.argsort(-part[there], kind="stable")]
         leaving = most_first[self.planned.may_leave[most_first] & (part[most_first] >= _LEAST_PART)]
@@ -215,12 +214,6 @@ class _ReliefPlanner:
         cost = float(move_joules(self._snapshot, np.array([relief.task]))[0])
         self.planned.add(relief.task, relief.target, relief.reasons, cost_joules=cost)
 
-    def _may_move(self, named: int) -> bool:
-        """Whether the container that an alert names may move."""
-        if self._snapshot.tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
-            self.planned.may_leave[named] = True
-        return bool(self.planned.may_leave[named])
-
     def _candidates(self, node: int, task: int, resource: int) -> _Choice:
         """Lines 1 to 5 and 13 of algorithm 2: all other running nodes, without those that run the service."""
         running = self.planned.may_receive.copy()
@@ -260,9 +253,13 @@ class _ReliefPlanner:
 
     def _free(self, node: int, resource: int) -> Floats:
         """Return the available shares of all nodes, those of the short resource by the alert's indicator."""
-        free = 1.0 - share(self._load, self._snapshot.nodes.capacity)
+        nodes = self._snapshot.nodes
+        free = 1.0 - share(self._load, nodes.capacity)
         if self._by_time[node, resource]:
-            free[:, resource] = 1.0 - self._busy[:, resource]
+            idle = np.where(np.isnan(nodes.busy[:, resource]), np.nan, 1.0 - self._busy[:, resource])
+            # Nobody waits for the CPU or memory of a node that has enough: more free is better then.
+            is_disk = RESOURCES[resource] is Resource.DISK
+            free[:, resource] = idle if is_disk else np.fmin(idle, free[:, resource])
         return free
 
     def _reasons(self, task: int, target: int, resource: int, choice: _Choice) -> tuple[str, ...]:

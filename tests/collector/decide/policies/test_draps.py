@@ -315,6 +315,14 @@ def test_an_alert_about_a_busy_disk_is_judged_by_its_time_and_not_by_its_through
     assert moves(rebalance(assemble([short, seeks], tasks), SETTINGS)) == {}
 
 
+def test_of_nodes_where_nobody_waits_for_a_cpu_the_one_with_the_most_of_it_free_is_chosen() -> None:
+    waits = node("a", 8, busy=(0.7, nan, nan, nan), bottleneck=CPU_IS_SHORT, by_time=CPU_IS_SHORT)
+    plan = rebalance(
+        assemble([waits, node("b", 5), node("c", 3), node("d", 4)], [task("1", "a", 2)]), SETTINGS
+    )
+    assert moves(plan) == {"1": "c"}
+
+
 def test_the_alert_of_which_the_largest_share_must_go_comes_first() -> None:
     """Tasks that wait half of the time can be worse than a node that is used to nine tenths."""
     waits = node(
