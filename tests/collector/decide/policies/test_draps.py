@@ -4,13 +4,15 @@ from dataclasses import replace
 from math import nan
 from typing import Any
 
+import numpy as np
 import pytest
 
 from collector.decide.policies.actions import Move, PowerOn
 from collector.decide.policies.draps import place, rebalance
 from collector.decide.policies.interface import FillLimits, Plan, Rejection, Request
+from collector.snapshot.columns import four
 from collector.snapshot.tables import Snapshot
-from tests.collector.decide.policies.clusters import amount
+from tests.collector.decide.policies.clusters import amount, random_cluster
 from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
 from wire.resources import Quantities, Resource
 
@@ -343,3 +345,27 @@ def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), FillLimits(moves=1))
     assert moves(plan) == {"1": "c"}
     assert plan.left == ("b stays short of cpu: a plan has at most 1 move",)
+
+
+@pytest.mark.slow
+def test_what_leaves_a_node_is_always_enough_to_close_one_of_its_alerts() -> None:
+    """In random clusters: together the share that must go, and each container a twentieth of what is used."""
+    moved = 0
+    for seed in range(100):
+        draw = np.random.default_rng([seed, 3])
+        cluster = random_cluster(seed, calm=False)
+        must_go = {each.name: draw.uniform(0.05, 0.6, 4) for each in cluster.nodes}
+        nodes = [replace(each, excess=tuple(must_go[each.name].tolist())) for each in cluster.nodes]
+        leaving: dict[str, list[str]] = {}
+        for action in rebalance(assemble(nodes, cluster.tasks, cluster.services), SETTINGS).actions:
+            if isinstance(action, Move):
+                leaving.setdefault(action.node, []).append(action.task)
+        for source in (each for each in nodes if each.name in leaving):
+            there = {each.id: four(each.used) for each in cluster.tasks if each.node == source.name}
+            used = np.fmax(four(source.used), np.nansum(list(there.values()), axis=0)).clip(1e-9)
+            parts = np.nan_to_num([there[each] / used for each in leaving[source.name]])
+            enough = (parts.sum(axis=0) >= must_go[source.name] - 1e-6) & np.array(source.bottleneck)
+            assert enough.any()
+            assert (parts[:, source.bottleneck].max(axis=1) >= 0.05).all()
+            moved += 1
+    assert moved > 10
