@@ -301,7 +301,11 @@ def test_the_agent_says_how_much_must_go(excess: float) -> None:
 
 def test_an_alert_about_a_busy_disk_is_judged_by_its_time_and_not_by_its_throughput() -> None:
     """Many small requests: the disk is busy all the time, and transfers little."""
-    on_disk = {"bottleneck": DISK_IS_SHORT, "by_time": DISK_IS_SHORT, "culprits": ("", "", "db", "")}
+    on_disk: dict[str, Any] = {
+        "bottleneck": DISK_IS_SHORT,
+        "by_time": DISK_IS_SHORT,
+        "culprits": ("", "", "db", ""),
+    }
     short = node("a", used=amount(1, 1, 0.6), busy=(nan, nan, 0.96, nan), **on_disk)
     streams = node("b", used=amount(1, 1, 5), busy=(nan, nan, 0.1, nan))
     seeks = node("c", used=amount(1, 1, 0.1), busy=(nan, nan, 0.7, nan))

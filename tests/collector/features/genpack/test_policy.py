@@ -281,7 +281,8 @@ class Observed:
         snapshot = assemble(twelve(**idle_watts))
         part = self.part.snapshot_part(snapshot)
         assert part is not None
-        return generations(snapshot.with_part(part), SETTINGS).tolist()
+        found: list[int] = generations(snapshot.with_part(part), SETTINGS).tolist()
+        return found
 
 
 def test_small_changes_of_the_watts_of_a_node_change_no_generation() -> None:
