@@ -228,6 +228,13 @@ class Alert(_Message, frozen=True):
     ratio: Ratio | None = None
     """Usage as a share of capacity in the last sample."""
     pressure_ratio: Ratio | None = None
+    excess_ratio: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Share of the indicator that must go before the alert closes, of the indicator that needs the most.
+
+    An indicator at 96% that must fall below 80% has an excess of a sixth.
+    """
+    by_time: bool = False
+    """Whether that indicator is a share of time (the resource was busy, or waited for), not of capacity."""
     closed_at: Time | None = None
     container: Name | None = None
     """ID of the container with the highest usage of the resource."""

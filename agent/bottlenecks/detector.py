@@ -12,6 +12,7 @@ it. If they stay unreadable for long, the alert closes, and its evidence states 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from statistics import fmean
 
 from msgspec.structs import replace
@@ -173,8 +174,22 @@ class _ResourceDetector:
         if top is not None:
             name = display_name(names[top], top)
             evidence += f"; highest usage: {name}, {format_amount(self._resource, usage[top])}"
+        excess, worst = max(
+            (
+                (indicator.excess(sample.rates, self._settings), indicator)
+                for indicator in self._indicators
+                if indicator in open_alert.indicators
+            ),
+            key=itemgetter(0),
+        )
         open_alert.alert = replace(
-            open_alert.alert, evidence=evidence, container=top, name=name, **self._current_ratios(sample)
+            open_alert.alert,
+            evidence=evidence,
+            container=top,
+            name=name,
+            excess_ratio=excess,
+            by_time=worst.is_by_time,
+            **self._current_ratios(sample),
         )
         return open_alert.alert
 

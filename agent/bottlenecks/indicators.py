@@ -58,12 +58,34 @@ class Indicator:
         other = other_value(rates)
         return level if other is None else min(level, _level(other, other_limit))
 
+    def excess(self, rates: HostRates, settings: BottleneckConfig) -> float:
+        """The share of a known value that must go before an alert closes."""
+        values = [(self.value(rates), self.limit(settings))]
+        if self.precondition is not None:
+            other_value, other_limit = self.precondition
+            values.append((other_value(rates), other_limit))
+        return min(_excess(value, limit) for value, limit in values if value is not None)
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether the value is a share of time, not of capacity."""
+        return self.resource is Resource.DISK or self.value is not USAGE_RATIO[self.resource]
+
 
 def _level(value: float, limit: float) -> Level:
     if value >= limit:
         return Level.ABOVE
+    return Level.BELOW if value < _closes_below(limit) else Level.BETWEEN
+
+
+def _excess(value: float, limit: float) -> float:
+    lowest = _closes_below(limit)
+    return 1.0 - lowest / value if value > lowest else 0.0
+
+
+def _closes_below(limit: float) -> float:
     # With a limit below the hysteresis, an alert would never close; half of the limit can be reached.
-    return Level.BELOW if value < max(limit - HYSTERESIS_RATIO, limit / 2) else Level.BETWEEN
+    return max(limit - HYSTERESIS_RATIO, limit / 2)
 
 
 def format_amount(resource: Resource, value: float) -> str:

@@ -117,6 +117,8 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
         failures=generator.poisson(0.2, count).astype(np.int32),
         bottleneck=ratio > _BOTTLENECK_RATIO,
         culprit=np.full(ratio.shape, NOWHERE, dtype=np.intp),
+        excess=np.full(ratio.shape, np.nan),
+        by_time=np.zeros(ratio.shape, dtype=np.bool_),
         domain=zones,
         history=np.clip(ratio[:, None, :] + wobble, 0.0, 1.0),
         power=_power(generator, count),

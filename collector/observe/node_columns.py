@@ -77,6 +77,8 @@ class NodeColumns:
     bottleneck: Flags = resources(blank=False, dtype=np.bool_)
     culprit: NDArray[Any] = resources("", np.object_)
     """Per resource: the id of the container that the open alert names; empty if there is none."""
+    excess: Floats = resources()
+    by_time: Flags = resources(blank=False, dtype=np.bool_)
     power: Floats = column(width=CURVE_WIDTH)
     """The rows of its `PowerCurves`."""
 
@@ -150,6 +152,11 @@ class NodeTable:
         found = [alerts.get(resource) for resource in RESOURCES]
         columns.bottleneck[row] = [each is not None for each in found]
         columns.culprit[row] = ["" if each is None else each.container or "" for each in found]
+        columns.excess[row] = [None if each is None else each.excess_ratio for each in found]
+        # The alerts of disks always are; those of an older agent, or of a store, do not say so.
+        columns.by_time[row] = [
+            each is not None and (each.by_time or each.resource is Resource.DISK) for each in found
+        ]
 
     def valid_until(self, now: float) -> Floats:
         """Until when the last state of each row holds: until its node is down."""

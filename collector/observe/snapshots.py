@@ -219,6 +219,8 @@ class SnapshotBuilder:
             failures=np.rint(copy.failures).astype(np.int32),
             bottleneck=columns.bottleneck,
             culprit=copy.culprit,
+            excess=columns.excess,
+            by_time=columns.by_time,
             domain=names.domain,
             history=copy.history,
             power=PowerCurves(columns.power),

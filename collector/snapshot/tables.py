@@ -92,6 +92,10 @@ class Nodes:
     """Per resource: whether an alert is open."""
     culprit: Rows
     """Per resource: the row of the task that the open alert names; `NOWHERE` if there is none."""
+    excess: Floats
+    """Per resource: the share of its use that must go before the open alert closes; NaN if it is unknown."""
+    by_time: Flags
+    """Per resource: whether the open alert is about `busy`, not about `used`."""
     domain: NDArray[np.int32]
     """Its failure domain, as a place in `Snapshot.domain_names`; `NOWHERE` if it has none."""
     history: Floats

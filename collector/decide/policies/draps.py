@@ -1,4 +1,4 @@
-"""DRAPS: place containers by their dominant resource, and relieve bottlenecks with one move each.
+"""DRAPS: place containers by their dominant resource, and relieve bottlenecks with few moves.
 
 Placement (algorithm 1): of the eligible nodes, a known service goes to the one with the most of its dominant
 resource available, an unknown service to the one with the most available on average.
@@ -7,20 +7,27 @@ Bottleneck (algorithm 2): the container that the alert names moves to a node tha
 yet, unless all do; again by availability of the service's dominant resource, or of the short one.
 Availability is a share of capacity, so that large nodes do not attract everything. If no node that is on has
 room, one that is off is switched on; if none of those has either, a node will do that stays below the share
-at which nodes are relieved. If the named container has ended or may not move, the one that uses the most of
-the short resource moves instead.
+at which nodes are relieved.
+
+Containers move only if the alert can close once they are gone: together, they use the share of the resource
+by which the alert's indicator exceeds the level at which it closes. If the named container does not suffice,
+has ended or may not move, those that use the most move as well, or instead; what uses hardly anything never
+does. If that is not enough, nothing moves, and the plan says what would help. Nodes are compared by the
+indicator of the alert: by the time that the resource is busy or waited for, or by the share that is used.
 
 A container that no move brought to its node need not stay there for the cool-down if an alert names it: a new
 container that fills a node would otherwise drive out the older ones.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
-from collector.common.arrays import Flags, Floats
+from collector.common.arrays import Flags, Floats, Rows
+from collector.common.labels import ALLOWED, MOVE_LABEL, OPTIONAL_LABEL
 from collector.common.text import counted
 from collector.decide.policies.actions import PowerOn
 from collector.decide.policies.filters import (
@@ -34,13 +41,18 @@ from collector.decide.policies.interface import FillLimits, Plan, Policy, Rankin
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain
 from collector.decide.policies.stability import estimate_watts, may_leave, may_wake, move_joules
-from collector.snapshot.columns import as_row
-from collector.snapshot.tables import NOWHERE, Snapshot, share
-from wire.resources import RESOURCES
+from collector.snapshot.columns import as_row, sum_by_node
+from collector.snapshot.tables import BUSY_RATIO, NOWHERE, Snapshot, share
+from wire.resources import RESOURCES, Resource
 
 _SPREAD_PENALTY = 10.0
 """More than the largest difference in availability."""
 _ROUNDING = 1e-9
+_CLOSES_BELOW = 0.8
+"""The level at which alerts close by default, for those that do not say how much must go."""
+_LEAST_PART = 0.05
+"""The least share of what a node uses of the short resource that is worth a move, which restarts a container:
+half of the smallest fall, of ten points, that closes an alert."""
 
 
 def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking:
@@ -77,13 +89,15 @@ def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking
 
 
 def rebalance(snapshot: Snapshot, settings: FillLimits) -> Plan:
-    """Relieve every bottleneck, the node with the highest use of a short resource first.
+    """Relieve every bottleneck, the one of which the largest share must go first.
 
     A move need not save power here, but must leave the target better off than the source was.
     """
+    if not snapshot.nodes.has_bottleneck.any():
+        before, after = estimate_watts(snapshot, ())
+        return Plan(watts_before=before, watts_after=after)
     planner = _ReliefPlanner(snapshot, settings)
-    alerts = _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio)
-    left = tuple(why for node, resource in alerts if (why := planner.relieve(node, resource)) is not None)
+    left = tuple(why for node, resource in planner.alerts if (why := planner.relieve(node, resource)))
     actions = tuple(planner.planned.actions)
     before, after = estimate_watts(snapshot, actions)
     return Plan(actions=actions, left=left, watts_before=before, watts_after=after)
@@ -98,20 +112,46 @@ class _Choice:
     among: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Relief:
+    """One move against a bottleneck."""
+
+    task: int
+    target: int
+    is_off: bool
+    """Whether the target must be switched on first."""
+    reasons: tuple[str, ...]
+
+
 class _ReliefPlanner:
     """A plan that is being made."""
 
     def __init__(self, snapshot: Snapshot, settings: FillLimits) -> None:
         self._snapshot, self._settings = snapshot, settings
         self.planned = PlannedCluster(snapshot, settings)
-        self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
+        nodes, tasks = snapshot.nodes, snapshot.tasks
+        used = np.nan_to_num(np.where(np.isnan(tasks.used), tasks.mean, tasks.used), nan=0.0)
+        of_nodes = np.fmax(nodes.used, sum_by_node(tasks.node, used, len(nodes.names)))
+        self._part = np.nan_to_num(share(used, of_nodes[tasks.node]), nan=0.0)
+        self._load = np.nan_to_num(nodes.capacity - free_of_load(snapshot), nan=0.0)
+        # A container takes its part of the time that its node's resource is busy along.
+        self._busy = np.nan_to_num(nodes.busy, nan=0.0)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
-        self.planned.follow(snapshot.tasks.mean, self._load)
+        self.planned.follow(tasks.mean, self._load)
+        self.planned.follow(self._part * self._busy[tasks.node], self._busy)
         self._fills = settings.fill_ratio, min(1.0, settings.relieve_ratio)
         self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
+        self._by_time = nodes.by_time & ~np.isnan(nodes.busy)
+        level = np.where(self._by_time, nodes.busy, nodes.used_ratio)
+        guess = np.fmax(0.0, 1.0 - _CLOSES_BELOW / np.fmax(level, _CLOSES_BELOW))
+        self._excess = np.where(np.isnan(nodes.excess), guess, nodes.excess)
+        short = np.argwhere(nodes.bottleneck)
+        worst_first = np.argsort(-self._excess[nodes.bottleneck], kind="stable")
+        self.alerts: list[list[int]] = short[worst_first].tolist()
+        """The node and the resource of each."""
 
     def relieve(self, node: int, resource: int) -> str | None:
-        """Move the container that uses the most of the resource, or return why nothing moves."""
+        """Move the containers that use the most of the resource, or return why nothing moves."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
 
         def nothing(why: str) -> str:
@@ -124,14 +164,37 @@ class _ReliefPlanner:
         named = int(nodes.culprit[node, resource])
         if named != NOWHERE and self.planned.home[named] != tasks.node[named]:
             return nothing(f"{tasks.names[named]}, which the alert names, moves already")
-        task = named if self._may_move(named) else NOWHERE
-        if task == NOWHERE:
-            leaving = there[self.planned.may_leave[there]]
-            if not there.size:
-                return nothing("no container is left there to move")
-            if not leaving.size:
-                return nothing(f"none of its {counted(there.size, 'container')} may move now")
-            task = int(leaving[np.argmax(self._use(resource)[leaving])])
+        if not there.size:
+            return nothing("no container is left there to move")
+        if named != NOWHERE and tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
+            self.planned.may_leave[named] = True
+        part = self._part[:, resource]
+        most_first = there[np.argsort(-part[there], kind="stable")]
+        leaving = most_first[self.planned.may_leave[most_first] & (part[most_first] >= _LEAST_PART)]
+        leaving = np.concatenate((leaving[leaving == named], leaving[leaving != named]))
+        reliefs = self._find(node, leaving.tolist(), resource)
+        if reliefs is None:
+            return nothing(self._why_not(node, resource, most_first, leaving))
+        for each in reliefs:
+            self._add(each)
+        return None
+
+    def _find(self, node: int, leaving: Sequence[int], resource: int) -> list[_Relief] | None:
+        """Find moves that let the alert close together; None if there are none."""
+        needed = float(self._excess[node, resource])
+        reliefs: list[_Relief] = []
+        for task in leaving[: self.planned.room]:
+            if (relief := self._relief(node, task, resource)) is not None:
+                reliefs.append(relief)
+                self.planned.put(task, relief.target)
+                needed -= float(self._part[task, resource])
+                if needed <= _ROUNDING:
+                    break
+        for relief in reliefs:
+            self.planned.put(relief.task, node)
+        return reliefs if reliefs and needed <= _ROUNDING else None
+
+    def _relief(self, node: int, task: int, resource: int) -> _Relief | None:
         choice = self._candidates(node, task, resource)
         # The nodes that this plan has switched on already may receive.
         asleep = may_wake(self._snapshot) & ~self.planned.may_receive
@@ -139,30 +202,17 @@ class _ReliefPlanner:
         for fill, each in itertools.product(self._fills, (choice, woken)):
             target = self._best(each, task, node, resource, fill)
             if target != NOWHERE:
-                break
-        else:
-            return nothing(f"no node {choice.among} has room for {tasks.names[task]}")
-        if each is woken:
-            # From then on it may receive containers.
-            self.planned.may_receive[target] = True
-            why = ("no node that is on has room",)
-            self.planned.actions.append(PowerOn(node=nodes.names[target], reasons=why))
-        cost = float(move_joules(self._snapshot, np.array([task]))[0])
-        self.planned.add(task, target, self._reasons(task, target, resource, each), cost_joules=cost)
+                return _Relief(task, target, each is woken, self._reasons(task, target, resource, each))
         return None
 
-    def _may_move(self, named: int) -> bool:
-        """Whether the container that an alert names may move."""
-        if named == NOWHERE:
-            return False
-        if self._snapshot.tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
-            self.planned.may_leave[named] = True
-        return bool(self.planned.may_leave[named])
-
-    def _use(self, resource: int) -> Floats:
-        tasks = self._snapshot.tasks
-        used = tasks.used[:, resource]
-        return np.where(np.isnan(used), tasks.mean[:, resource], used)
+    def _add(self, relief: _Relief) -> None:
+        if relief.is_off and not self.planned.may_receive[relief.target]:
+            # From then on it may receive containers.
+            self.planned.may_receive[relief.target] = True
+            name, why = self._snapshot.nodes.names[relief.target], ("no node that is on has room",)
+            self.planned.actions.append(PowerOn(node=name, reasons=why))
+        cost = float(move_joules(self._snapshot, np.array([relief.task]))[0])
+        self.planned.add(relief.task, relief.target, relief.reasons, cost_joules=cost)
 
     def _candidates(self, node: int, task: int, resource: int) -> _Choice:
         """Lines 1 to 5 and 13 of algorithm 2: all other running nodes, without those that run the service."""
@@ -189,28 +239,67 @@ class _ReliefPlanner:
         known = np.nan_to_num(after, nan=0.0)
         fits = (known <= fill + _ROUNDING).all(axis=1)
         fits &= self.planned.open_to(task)
-        before = share(self._load[node], nodes.capacity[node])[resource]
-        helps = ~(known[:, resource] >= before)
+        if self._by_time[node, resource]:
+            level = self._busy[:, resource] + self._part[task, resource] * nodes.busy[node, resource]
+            helps = (level < self._busy[node, resource]) & (level <= BUSY_RATIO)
+        else:
+            before = share(self._load[node], nodes.capacity[node])[resource]
+            helps = ~(known[:, resource] >= before)
         candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck
         if not candidates.any():
             return NOWHERE
-        free = _available(1.0 - share(self._load, nodes.capacity), choice.resource)
+        free = _available(self._free(node, resource), choice.resource)
         return int(np.where(candidates, free, -np.inf).argmax())
 
+    def _free(self, node: int, resource: int) -> Floats:
+        """Return the available shares of all nodes, those of the short resource by the alert's indicator."""
+        nodes = self._snapshot.nodes
+        free = 1.0 - share(self._load, nodes.capacity)
+        if self._by_time[node, resource]:
+            idle = np.where(np.isnan(nodes.busy[:, resource]), np.nan, 1.0 - self._busy[:, resource])
+            # Nobody waits for the CPU or memory of a node that has enough: more free is better then.
+            is_disk = RESOURCES[resource] is Resource.DISK
+            free[:, resource] = idle if is_disk else np.fmin(idle, free[:, resource])
+        return free
+
     def _reasons(self, task: int, target: int, resource: int, choice: _Choice) -> tuple[str, ...]:
-        nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
-        source = int(tasks.node[task])
-        part = share(self._use(resource)[[task]], nodes.capacity[[source], resource])[0]
-        free = share(nodes.capacity[target] - self._load[target], nodes.capacity[target])
-        used = percent(nodes.used_ratio[source, resource])
-        short = f"{nodes.names[source]} is short of {RESOURCES[resource]} ({used} used)"
+        nodes, source = self._snapshot.nodes, int(self._snapshot.tasks.node[task])
+        free = self._free(source, resource)[target]
+        by_time = self._by_time[source, resource]
+        level = percent((nodes.busy if by_time else nodes.used_ratio)[source, resource])
+        short = f"{nodes.names[source]} is short of {RESOURCES[resource]}"
+        short += f" ({level} {'busy or waited for' if by_time else 'used'})"
+        named = task == nodes.culprit[source, resource]
+        who = "the alert names this one, which" if named else "of the containers that may move, this one"
+        part, must = percent(float(self._part[task, resource])), self._must_go(source, resource)
         best = f"{nodes.names[target]} has the most {RESOURCES[choice.resource]} available"
-        is_named = task == nodes.culprit[source, resource]
-        who = "the alert names this one" if is_named else "of the containers that may move, this one"
         return (
-            f"{short}; {who} {'as using' if is_named else 'uses'} the most ({percent(part)})",
+            f"{short}; {who} uses {part} of what is used there, and {must}",
             f"{best} of any node {choice.among} ({percent(free[choice.resource])})",
         )
+
+    def _must_go(self, node: int, resource: int) -> str:
+        return f"{percent(float(self._excess[node, resource]))} must go for the alert to close"
+
+    def _why_not(self, node: int, resource: int, there: Rows, leaving: Rows) -> str:
+        """Return why no moves let the alert close, and what else would."""
+        tasks, planned = self._snapshot.tasks, self.planned
+        names, part = tasks.names, self._part[:, resource]
+        top = int(self._snapshot.nodes.culprit[node, resource])
+        top = int(there[0]) if top == NOWHERE else top
+        if not planned.may_leave[there].any():
+            why = f"none of its {counted(there.size, 'container')} may move now"
+        elif leaving.size and all(self._relief(node, task, resource) is None for task in leaving.tolist()):
+            among = self._candidates(node, int(leaving[0]), resource).among
+            why = f"no node {among} has room for {names[leaving[0]]}"
+        else:
+            must = self._must_go(node, resource)
+            why = f"the containers that can move elsewhere use too little of what is used there: {must}"
+        help_by = [f"a limit for {names[top]}, which uses {percent(float(part[top]))} of it"]
+        if not tasks.movable[top]:
+            help_by.append(f"the label {MOVE_LABEL}={ALLOWED} on it, if it may run elsewhere")
+        help_by.append(f"services there with the label {OPTIONAL_LABEL}=true, which stop in an overload")
+        return f"{why}; what would help: {'; '.join(help_by)}"
 
 
 def _dominant(snapshot: Snapshot, request: Request) -> int:
@@ -236,15 +325,9 @@ def _available(free: Floats, resource: int) -> Floats:
     return np.where(unknown, _mean(free) - 1.0, available) if unknown.any() else available
 
 
-def _worst_first(short: Flags, used_ratio: Floats) -> list[tuple[int, int]]:
-    alerts = np.argwhere(short)
-    severity = np.nan_to_num(used_ratio[short], nan=0.0)
-    return [(int(node), int(resource)) for node, resource in alerts[np.argsort(-severity, kind="stable")]]
-
-
 DRAPS = Policy(
     name="draps",
-    summary="the most available of the service's dominant resource; one move relieves each bottleneck",
+    summary="the most available of the service's dominant resource; few moves relieve each bottleneck",
     for_whom="clusters that should even out load and answer bottlenecks, where power does not matter",
     settings=FillLimits,
     place=place,

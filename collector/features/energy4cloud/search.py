@@ -9,8 +9,8 @@ import numpy as np
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, Cut, Kill
-from collector.decide.policies.filters import OpenNodes
-from collector.decide.policies.interface import LAXEST_CLASS, Request
+from collector.decide.policies.filters import OpenNodes, eligible
+from collector.decide.policies.interface import LAXEST_CLASS, Rejection, Request
 from collector.decide.policies.overbooking import (
     ROUNDING,
     ReservationBook,
@@ -312,12 +312,13 @@ class Search:
     def _place_for(self, victim: int, books: ReservationBook, not_on: int, home: Rows) -> int | None:
         """Find another node for a task to be killed, and reserve it."""
         tasks = self._snapshot.tasks
-        elsewhere = self._candidates.copy()
+        wanted = task_request(tasks, victim)
+        # What the request excludes, or its constraints, do not concern the victim.
+        elsewhere = eligible(self._snapshot, wanted) == Rejection.NOT
         elsewhere[not_on] = False
         near = self._open_nodes.open_to(victim, home)
         if near is not None:
             elsewhere &= near
-        wanted = task_request(tasks, victim)
         search = Search(self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts)
         if (found := search.reserve()) is not None:
             home[victim] = found

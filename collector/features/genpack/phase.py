@@ -22,11 +22,14 @@ from collector.decide.policies.stability import (
     reporting,
 )
 from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
+from collector.features.genpack.snapshot import SettledEfficiency, watts_per_core
 from collector.snapshot.tables import NOWHERE, Generation, Snapshot, share
 from wire.resources import RESOURCES
 
 _PACKED = (Generation.OLD, Generation.YOUNG)
 """Generations in the order of packing: what moves to old nodes leaves its room on the young ones."""
+_NURSERY_ROOM = 2.0
+"""The nursery has room for this times what containers without a profile need: others arrive at any time."""
 
 
 class GenPackSettings(FillLimits, frozen=True):
@@ -48,15 +51,16 @@ class GenPackSettings(FillLimits, frozen=True):
         Meta(ge=0, description="Time that a container then spends on young nodes before it counts as old."),
     ] = 1200.0
     young_share: Annotated[
-        float, Meta(ge=0, le=1, description="Share of young nodes, if no node has a configured generation.")
+        float,
+        Meta(ge=0, le=1, description="Least share of young nodes, if no node has a configured generation."),
     ] = 4 / 12
     old_share: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="Share of old nodes, if no node has a configured generation. All nodes that are"
-            " neither young nor old are the nursery.",
+            description="Share of old nodes, if no node has a configured generation. Of nodes that are"
+            " neither young nor old, as many are the nursery as new containers need; the others are young.",
         ),
     ] = 3 / 12
 
@@ -64,22 +68,20 @@ class GenPackSettings(FillLimits, frozen=True):
 def generations(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
     """Return the generation of each node.
 
-    If some nodes are assigned, the others are young. If none is, the most efficient nodes are old, the next
-    ones young, and the others, at least one, the nursery.
+    If some nodes are assigned, the others are young. If none is, the most efficient nodes are old, and the
+    least efficient one is the nursery; further ones join it while new containers need them.
     """
     assigned = snapshot.nodes.generation
     if (assigned != Generation.ANY).any():
         return np.where(assigned == Generation.ANY, Generation.YOUNG, assigned).astype(np.int8)
-    key = "generations", settings.young_share, settings.old_share
+    key = "generations", settings.young_share, settings.old_share, settings.nursery_seconds
     return snapshot.cached(key, lambda: _by_efficiency(snapshot, settings))
 
 
-def watts_per_core(snapshot: Snapshot) -> Floats:
-    """Return the power per core of each node at full load; infinite without a power curve."""
-    nodes = snapshot.nodes
-    with np.errstate(divide="ignore", invalid="ignore"):
-        watts = nodes.power.watts(np.ones_like(nodes.capacity)) / nodes.capacity[:, 0]
-    return np.where(np.isnan(watts), np.inf, watts)
+def settled_watts(snapshot: Snapshot) -> Floats:
+    """Return the power per core of each node at full load, without small changes where these are known."""
+    part = snapshot.part(SettledEfficiency)
+    return watts_per_core(snapshot) if part is None else part.watts_per_core
 
 
 def _by_efficiency(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
@@ -88,11 +90,30 @@ def _by_efficiency(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
     young = max(round(count * settings.young_share), 1)
     old = min(old, max(count - 1 - young, 0))
     young = min(young, max(count - 1 - old, 0))
-    best_first = np.argsort(watts_per_core(snapshot), kind="stable")
-    generation = np.full(count, Generation.NURSERY, dtype=np.int8)
+    best_first = np.argsort(settled_watts(snapshot), kind="stable")
+    generation = np.full(count, Generation.YOUNG, dtype=np.int8)
     generation[best_first[:old]] = Generation.OLD
-    generation[best_first[old : old + young]] = Generation.YOUNG
+    generation[_nursery(snapshot, settings, best_first[old + young :][::-1])] = Generation.NURSERY
     return generation
+
+
+def _nursery(snapshot: Snapshot, settings: GenPackSettings, rows: Rows) -> Rows:
+    """Return the first of these nodes, and as many more as keep the nursery at most half full.
+
+    A node with containers that were profiled does not join: they would have to move away.
+    """
+    tasks, count = snapshot.tasks, len(snapshot.nodes.names)
+    is_new = tasks.age_seconds < settings.nursery_seconds
+    stays = keeps_awake(snapshot) & ~is_new
+    is_free = np.bincount(tasks.node[stays], minlength=count)[rows] == 0
+    is_free[:1] = True
+    rows = rows[is_free]
+    known = np.zeros(is_new.size, dtype=np.bool_)
+    named = tasks.service != NOWHERE
+    known[named] = snapshot.services.profiled[tasks.service[named]]
+    need = np.nan_to_num(tasks.envelope[is_new & ~known]).sum(axis=0) * _NURSERY_ROOM
+    room = np.nan_to_num(snapshot.nodes.capacity[rows], nan=np.inf).cumsum(axis=0)
+    return rows[: 1 + int((room < need).any(axis=1).sum())]
 
 
 class Phase:
@@ -104,7 +125,7 @@ class Phase:
         self.woken: list[Action] = []
         self.reasons: list[str] = []
         self._generation = generations(snapshot, settings)
-        self._preference = watts_per_core(snapshot)
+        self._preference = settled_watts(snapshot)
         self._rooms = {generation: self._room(generation) for generation in _PACKED}
         self._reserved = snapshot.nodes.envelope_sum.copy()
         on = snapshot.tasks.node[keeps_awake(snapshot)]

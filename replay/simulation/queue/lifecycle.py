@@ -245,6 +245,8 @@ def _empty_nodes(hosts: Hosts) -> Nodes:
         failures=np.zeros(size, dtype=np.int32),
         bottleneck=np.zeros((size, _WIDTH), dtype=np.bool_),
         culprit=np.full((size, _WIDTH), NOWHERE, dtype=np.intp),
+        excess=np.full((size, _WIDTH), np.nan),
+        by_time=np.zeros((size, _WIDTH), dtype=np.bool_),
         domain=np.full(size, NOWHERE, dtype=np.int32),
         history=np.empty((size, 0, _WIDTH)),
         power=hosts.power,

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -117,11 +117,38 @@ def test_cpu_bottleneck_opens_an_alert_with_container_and_usage() -> None:
         " highest usage: hog, 3.25 cores",
         ratio=0.75,
         pressure_ratio=0.61,
+        excess_ratio=1.0 - 0.5 / 0.61,
+        by_time=True,
         container="hog".ljust(64, "0"),
         name="hog",
     )
     assert detection.detector.open_alerts == (alert,)
     assert detection.update(*times(100, busy)) == []
+
+
+@pytest.mark.parametrize(
+    ("open_at", "by_time"),
+    [
+        (lambda part: host(cpu=0.97 * part), False),
+        (lambda part: host(memory=0.93 * part), False),
+        (lambda part: host(network=0.99 * part), False),
+        (lambda part: host(busy=0.96 * part), True),
+        (lambda part: host(busy=0.7 * part, iowait=0.4 * part), True),
+        (lambda part: host(cpu=0.95 * part, pressure=Pressure(cpu_ratio=0.9 * part)), True),
+        (lambda part: host(cpu=0.75 * part, pressure=Pressure(cpu_ratio=0.9 * part)), True),
+    ],
+    ids=["cpu", "memory", "network", "busy disk", "I/O wait", "CPU pressure", "CPU pressure, few in use"],
+)
+def test_an_alert_closes_once_its_excess_is_gone_and_not_before(
+    open_at: Callable[[float], NodeSample], *, by_time: bool
+) -> None:
+    detection = Detection()
+    (alert,) = detection.update(*times(4, open_at(1.0)))
+    assert alert.by_time is by_time
+    assert alert.excess_ratio is not None
+    assert detection.update(*times(10, open_at(1.0 - alert.excess_ratio + 0.01))) == []
+    (closed,) = detection.update(*times(4, open_at(1.0 - alert.excess_ratio - 0.01)))
+    assert closed.closed_at is not None
 
 
 def test_closed_alert_is_the_same_with_its_end_time() -> None:

@@ -133,7 +133,8 @@ async def test_a_reason_in_which_only_a_number_changed_is_not_recorded_again(sta
     snapshot = await actor.situation.snapshot()
 
     def no_plan(containers: int, node: str = "node1") -> Plan:
-        return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
+        why = f"none of its {containers} containers may be moved, which use {containers / 9:.1%}"
+        return Plan(left=(f"cpu on {node} stays short: {why}",))
 
     assert await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(8)) is not None
     assert await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(9)) is None
@@ -236,7 +237,10 @@ async def test_moves_of_immovable_containers_are_not_planned(stage: Stage) -> No
     driver = FakeDriver(view_now=view(hog=held, steady=held))
     decision = await heal(await actor_of(stage, driver))
     assert decision.steps == ()
-    assert decision.left == ("alpha stays short of cpu: none of its 2 containers may move now",)
+    (why,) = decision.left
+    assert why.startswith(
+        "alpha stays short of cpu: none of its 2 containers may move now; what would help: "
+    )
 
 
 async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
                 busy=_busy(run),
                 bottleneck=(cpu, memory, disk, network),
                 culprits=(culprits[0], culprits[1], culprits[2], culprits[3]),
+                by_time=(False, False, disk, False),
                 domain=traits.labels.get(config.placement.domain_label),
                 curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
                 labels=traits.labels,

@@ -333,6 +333,16 @@ def test_an_open_alert_is_a_bottleneck_until_it_closes_or_its_run_ends() -> None
     assert not registry.tables.snapshot(START + 5).nodes.bottleneck.any()
 
 
+def test_what_an_open_alert_needs_to_close_is_in_the_snapshot() -> None:
+    registry = make_registry()
+    memory = Alert(Resource.MEMORY, START, "full", excess_ratio=0.12)
+    registry.apply(partial_report(alerts=(memory, Alert(Resource.DISK, START, "busy"))), START)
+    nodes = registry.tables.snapshot(START).nodes
+    assert nodes.excess[0, 1] == 0.12
+    assert np.isnan(nodes.excess[0, 2])
+    assert nodes.by_time[0].tolist() == [False, False, True, False]
+
+
 def test_the_last_reported_power_curve_counts() -> None:
     registry = make_registry()
     heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)

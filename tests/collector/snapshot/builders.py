@@ -53,6 +53,8 @@ class NodeFacts:
     bottleneck: tuple[bool, bool, bool, bool] = (False, False, False, False)
     culprits: tuple[str, str, str, str] = ("", "", "", "")
     """Ids of the containers that the alerts name."""
+    excess: Four = (nan, nan, nan, nan)
+    by_time: tuple[bool, bool, bool, bool] = (False, False, False, False)
     domain: str | None = None
     history: Sequence[Four] = ()
     curve: PowerCurve | None = None
@@ -248,6 +250,8 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
         culprit=np.array(
             [[tasks.index.get(name, NOWHERE) for name in each.culprits] for each in nodes], dtype=np.intp
         ).reshape(count, 4),
+        excess=four_columns([each.excess for each in nodes]),
+        by_time=np.array([each.by_time for each in nodes], dtype=np.bool_).reshape(count, 4),
         domain=np.array(
             [NOWHERE if each.domain is None else domain_row[each.domain] for each in nodes], dtype=np.int32
         ),

@@ -208,6 +208,17 @@ def test_a_task_is_killed_only_where_it_has_another_place() -> None:
     assert (kill.task, kill.node, kill.target) == ("victim", "hot", "other")
 
 
+def test_a_killed_task_may_go_where_the_request_may_not() -> None:
+    running = [task("victim", "hot", 8, 8, 4), task("b", "other", 1, 1, 4)]
+    snapshot = assemble([node("hot", 0.9), node("other", 0.6)], running)
+    wanted = replace(request(8, 8, 1), exclude=frozenset({"other"}))
+    ranking = place(snapshot, wanted, SETTINGS)
+    assert [snapshot.nodes.names[row] for row in ranking.rows] == ["hot"]
+    (kill,) = ranking.needs(int(ranking.rows[0]))
+    assert isinstance(kill, Kill)
+    assert kill.target == "other"
+
+
 def test_a_killed_task_without_another_place_may_wait() -> None:
     snapshot = assemble([node("hot", 0.9)], [task("victim", "hot", 8, 8, 4)])
     ranking = place(snapshot, request(8, 8, 1), Energy4CloudSettings(may_wait=True))

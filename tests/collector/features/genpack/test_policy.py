@@ -1,18 +1,22 @@
 """Nursery, young and old: where containers go, and which nodes are emptied and switched on or off."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
+from collector.config import CollectorConfig
 from collector.decide.policies.actions import Move, PowerOff, PowerOn
 from collector.decide.policies.interface import Plan, Rejection, Request
+from collector.features.genpack.live import NodeEfficiency
 from collector.features.genpack.phase import GenPackSettings, generations
 from collector.features.genpack.policies import place, rebalance
 from collector.snapshot.tables import Generation, Snapshot
 from tests.collector.decide.policies.clusters import CURVE, amount
-from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
 
 NURSERY, YOUNG, OLD = Generation.NURSERY, Generation.YOUNG, Generation.OLD
 SETTINGS = GenPackSettings()
@@ -221,17 +225,90 @@ def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     assert plan.left == ("2 more moves not planned: a plan has at most 3",)
 
 
-def test_without_assigned_generations_the_most_efficient_nodes_are_old() -> None:
-    """Twelve nodes become five for the nursery, four for the young and three for the old, as in the paper."""
-    nodes = [
+def twelve(**curves: float) -> list[NodeFacts]:
+    """Nodes without generations, the most efficient last; idle watts by name."""
+    return [
         NodeFacts(
-            name=f"{number:02}",
+            name=f"n{number:02}",
             capacity=amount(8, 8),
-            curve=msgspec.structs.replace(CURVE, idle_watts=100.0 - number),
+            curve=msgspec.structs.replace(CURVE, idle_watts=curves.get(f"n{number:02}", 100.0 - number)),
         )
         for number in range(12)
     ]
-    assert generations(assemble(nodes), SETTINGS).tolist() == [NURSERY] * 5 + [YOUNG] * 4 + [OLD] * 3
+
+
+def new(number: int, on: str = "n00", **facts: Any) -> TaskFacts:
+    return task(f"new-{number}", on, amount(4, 4), **facts)
+
+
+def test_without_assigned_generations_the_most_efficient_nodes_are_old() -> None:
+    assert generations(assemble(twelve()), SETTINGS).tolist() == [NURSERY] + [YOUNG] * 8 + [OLD] * 3
+
+
+@pytest.mark.parametrize(
+    ("arrived", "nursery"), [(0, 1), (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 5), (100, 5)]
+)
+def test_the_nursery_grows_with_the_containers_to_profile(arrived: int, nursery: int) -> None:
+    """Up to five of twelve nodes, as in the paper: half of the nursery stays free for what arrives next."""
+    found = generations(assemble(twelve(), [new(number) for number in range(arrived)]), SETTINGS)
+    assert found.tolist() == [NURSERY] * nursery + [YOUNG] * (9 - nursery) + [OLD] * 3
+
+
+def test_only_containers_that_need_a_profile_are_counted_for_the_nursery() -> None:
+    known = ServiceFacts(name="known", profiled=True)
+    tasks = [new(number, service="known") for number in range(6)]
+    tasks += [task(f"old-{number}", "n00", amount(4, 4), age_seconds=700.0) for number in range(6)]
+    assert generations(assemble(twelve(), tasks, [known]), SETTINGS).tolist().count(NURSERY) == 1
+
+
+def test_a_node_with_settled_containers_does_not_join_the_nursery() -> None:
+    settled = task("settled", "n01", age_seconds=700.0)
+    snapshot = assemble(twelve(), [settled, new(1), new(2)])
+    assert np.flatnonzero(generations(snapshot, SETTINGS) == NURSERY).tolist() == [0, 2]
+    assert "settled" not in moves(rebalance(snapshot, SETTINGS))
+
+
+class Observed:
+    """What the feature keeps, and the snapshots that it adds to."""
+
+    def __init__(self) -> None:
+        self.part = NodeEfficiency(CollectorConfig())
+
+    def generations(self, *, restart: bool = False, **idle_watts: float) -> list[int]:
+        if restart:
+            watts, self.part = self.part.watts, NodeEfficiency(CollectorConfig())
+            self.part.watts = watts
+        snapshot = assemble(twelve(**idle_watts))
+        part = self.part.snapshot_part(snapshot)
+        assert part is not None
+        found: list[int] = generations(snapshot.with_part(part), SETTINGS).tolist()
+        return found
+
+
+def test_small_changes_of_the_watts_of_a_node_change_no_generation() -> None:
+    """Learned curves change all the time; the containers of a node should not move each time."""
+    observed = Observed()
+    first = observed.generations()
+    assert observed.generations(n08=90.0, n09=92.0) == first
+    assert observed.generations(n08=90.0, n09=92.0, restart=True) == first
+    assert Observed().generations(n08=90.0, n09=92.0) != first
+
+
+def test_a_node_whose_watts_change_much_gets_another_generation_and_keeps_it() -> None:
+    observed = Observed()
+    first = observed.generations()
+    changed = observed.generations(n11=400.0)
+    assert (first[11], changed[11]) == (OLD, NURSERY)
+    assert observed.generations(n11=370.0) == changed
+
+
+def test_a_node_whose_curve_is_unknown_for_a_while_keeps_its_generation() -> None:
+    observed = Observed()
+    first = observed.generations()
+    unknown = assemble([replace(each, curve=None) for each in twelve()])
+    part = observed.part.snapshot_part(unknown)
+    assert part is not None
+    assert generations(unknown.with_part(part), SETTINGS).tolist() == first
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Keeps the efficiency of nodes in the history."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from collector.common.periodic import in_background, repeat
+from collector.features.genpack.live import NodeEfficiency
+from collector.history.interface import HistoryUnavailable
+from collector.runtime.parts import Core
+
+_KIND, _KEY = "genpack", "watts-per-core"
+_STORE_SECONDS = 60.0
+
+
+async def restore(core: Core) -> None:
+    """Restore the efficiency from before a restart."""
+    for stored in (await core.history.get_values(_KIND)).values():
+        core.registry.part(NodeEfficiency).watts = msgspec.json.decode(stored, type=dict[str, float])
+
+
+@asynccontextmanager
+async def running(core: Core) -> AsyncIterator[None]:
+    """Store the efficiency when it has changed, while the block runs."""
+    part = core.registry.part(NodeEfficiency)
+    stored: dict[str, float] = {}
+
+    async def store() -> None:
+        nonlocal stored
+        if (watts := part.watts) != stored:
+            await core.history.put_values(_KIND, {_KEY: msgspec.json.encode(watts)})
+            stored = watts
+
+    async with in_background(
+        repeat(store, _STORE_SECONDS, "storing the efficiency of nodes", expected=HistoryUnavailable)
+    ):
+        yield
