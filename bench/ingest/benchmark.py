@@ -4,6 +4,9 @@ The collector is the real command with its history on disk, bound to one core; o
 generator sends the requests of agents over real HTTP at a fixed rate. Then the collector is killed at a
 random moment of a second period and started again: every acknowledged report must be stored exactly once. A
 tenth of the nodes at the same rate shows whether the cost of a report grows with the cluster.
+
+With --profile, the cost of a report is divided instead: among the parts of the collector's work, on the same
+requests, and next to a server that only receives, decompresses, decodes and commits them.
 """
 
 import argparse
@@ -15,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -27,7 +30,8 @@ from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.ingest.load_generator import LoadOutcome, LoadSettings
-from bench.ingest.requests import CONTAINERS, Mix, make_plan, node_name
+from bench.ingest.parts import Part, measure_parts
+from bench.ingest.requests import CONTAINERS, Mix, Plan, make_plan, node_name
 from wattpack.output.text import count_text
 from wire.errors import UserError
 
@@ -60,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="folder for the history; by default a temporary one",
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="measure the CPU time of each part of storing a report"
+    )
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
@@ -72,6 +79,9 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             "the collector and the load generator need a core each: run this on two cores or more"
         )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        if options.profile:
+            cluster = _Cluster(Path(folder) / "many", options.nodes, options, cores, progress)
+            return Result(_profile(cluster), {"nodes": options.nodes, "seconds": options.seconds})
         many = _Cluster(Path(folder) / "many", options.nodes, options, cores, progress)
         large, restart = many.measure_and_kill()
         few = _Cluster(Path(folder) / "few", options.nodes // _FEW, options, cores, progress)
@@ -146,6 +156,19 @@ class _Cluster:
         self._first_count = count
         self._plan.write_bytes(msgspec.msgpack.encode(plan))
 
+    def measure_parts(self) -> Mapping[Part, float]:
+        """CPU microseconds of each part per report, on the requests of `measure`."""
+        self._progress.say("the parts, one after another")
+        plan = msgspec.msgpack.decode(self._plan.read_bytes(), type=Plan)
+        return measure_parts(self._folder, Plan(plan.joins, plan.follows[: self._first_count]), self._rate)
+
+    def measure_floor(self) -> CollectorLoad:
+        """Send the requests of `measure` to a server that only commits them."""
+        database = str(self._folder / "floor.db")
+        with self._server(["bench.ingest.floor", database], "floor") as (process, address):
+            self._join(address)
+            return self._load(process, address)
+
     def measure(self) -> CollectorLoad:
         """Let all nodes join, then report at the given rate."""
         with self._collector() as (process, address):
@@ -198,15 +221,18 @@ class _Cluster:
             history_mb=sum(each.stat().st_size for each in self._folder.glob("collector.db*")) / 1e6,
         )
 
-    @contextmanager
-    def _collector(self) -> Iterator[tuple[psutil.Popen, str]]:
+    def _collector(self) -> AbstractContextManager[tuple[psutil.Popen, str]]:
         """Run the real command on its own core while the block runs."""
         config = self._folder / "collector.toml"
         config.write_text(f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{self._database}"\n')
-        log = self._folder / "collector.log"
+        return self._server(["wattpack", "collector", "--config", str(config)], "collector")
+
+    @contextmanager
+    def _server(self, command: list[str], name: str) -> Iterator[tuple[psutil.Popen, str]]:
+        log = self._folder / f"{name}.log"
         with log.open("w") as output:
             process = psutil.Popen(
-                [sys.executable, "-m", "wattpack", "collector", "--config", str(config)],
+                [sys.executable, "-m", *command],
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -288,6 +314,24 @@ def _count_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
 
 def _cpu_seconds(process: psutil.Popen) -> float:
     return float(sum(process.cpu_times()[:2]))
+
+
+def _profile(cluster: _Cluster) -> tuple[Figure, ...]:
+    """The cost of a report: of each part, of the whole collector, and of the floor."""
+    unit = "CPU microseconds per report"
+    parts = cluster.measure_parts()
+    floor, whole = cluster.measure_floor(), cluster.measure()
+    total = 1000 * whole.cpu_milliseconds_per_report
+    return (
+        *(Figure(name=name, value=value, unit=unit) for name, value in parts.items()),
+        # What runs between these parts: the HTTP server, the event loop, analysis and retention.
+        Figure(name="http_and_jobs", value=total - sum(parts.values()), unit=unit),
+        Figure(name="collector", value=total, unit=unit),
+        Figure(name="floor", value=1000 * floor.cpu_milliseconds_per_report, unit=unit),
+        Figure(name="latency_p99", value=whole.latency_milliseconds(0.99), unit="ms"),
+        Figure(name="latency_max", value=whole.latency_milliseconds(1.0), unit="ms"),
+        Figure(name="floor_latency_p99", value=floor.latency_milliseconds(0.99), unit="ms"),
+    )
 
 
 def _figures(

@@ -8,7 +8,7 @@ are kept packed, at three bytes per bin.
 """
 
 from collections.abc import Sequence
-from itertools import compress, pairwise
+from itertools import chain, compress, pairwise
 from struct import pack as pack_numbers
 from typing import Any, TypeVar
 
@@ -87,27 +87,26 @@ def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers,
     return bases + keys, counts, sizes
 
 
-def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[Keys, Numbers]:
-    """Keys and counts of the usage in heartbeats, in any order."""
-    bins: list[int] = []
-    counts: list[int] = []
-    zeros: list[int] = []
-    bases: list[int] = []
-    sizes: list[int] = []
-    for row, usage in zip(rows, usages, strict=True):
-        above = row << ROW_BITS
-        for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True):
-            if sketch is not None:
-                bins += sketch.bins
-                counts += sketch.bins.values()
-                zeros.append(sketch.zeros)
-                bases.append(above + base)
-                sizes.append(len(sketch.bins))
-    starts = _numbers(bases)
+def stack_usage(
+    usages: Sequence[ContainerUsage], rows: Sequence[int], stored: Sequence[tuple[Packed, int]] = ()
+) -> tuple[Keys, Numbers]:
+    """Keys and counts of the usage in heartbeats, and of stored histograms, by row; in any order."""
+    found = [
+        ((row << ROW_BITS) + base, sketch)
+        for row, usage in zip(rows, usages, strict=True)
+        for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True)
+        if sketch is not None
+    ]
+    bins = list(chain.from_iterable(sketch.bins for _, sketch in found))
+    counts = list(chain.from_iterable(sketch.bins.values() for _, sketch in found))
+    counts += [sketch.zeros for _, sketch in found]
+    starts = _numbers([start for start, _ in found])
+    sizes = [len(sketch.bins) for _, sketch in found]
     keys = np.concatenate((_numbers(bins) + np.repeat(starts, sizes), starts + (LOWEST_BIN - 1)))
-    tallies = np.minimum(_numbers(counts + zeros), MAX_COUNT)
+    tallies = np.minimum(_numbers(counts), MAX_COUNT)
     there = tallies > 0
-    return keys[there], tallies[there]
+    stored_keys, stored_counts, _ = stack([packed for packed, _ in stored], [row for _, row in stored])
+    return np.concatenate((stored_keys, keys[there])), np.concatenate((stored_counts, tallies[there]))
 
 
 def sample_keys(values: Floats, place: int) -> Keys:
@@ -139,9 +138,13 @@ def add_usage(
 ) -> tuple[Keys, Numbers]:
     """Add the samples of a heartbeat to stored histograms; `rows` has the row of each usage."""
     known = [(packed, row) for row, packed in enumerate(stored) if packed is not None]
-    stored_keys, stored_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
-    new_keys, new_counts = stack_usage(usages, rows)
-    return sum_by_key(np.concatenate((stored_keys, new_keys)), np.concatenate((stored_counts, new_counts)))
+    return sum_by_key(*stack_usage(usages, rows, known))
+
+
+def add(stored: Sequence[tuple[Packed, int]], keys: Keys, counts: Numbers) -> tuple[Keys, Numbers]:
+    """Add up stored histograms, each with its row, and keys in any order."""
+    stored_keys, stored_counts, _ = stack([packed for packed, _ in stored], [row for _, row in stored])
+    return sum_by_key(np.concatenate((stored_keys, keys)), np.concatenate((stored_counts, counts)))
 
 
 def merge(first: Sequence[Packed], second: Sequence[Packed]) -> list[Packed]:

@@ -65,7 +65,7 @@ Result = TypeVar("Result")
 
 _COMMIT_BATCH = 100
 """Requests per commit: with more, those at the head of the queue would wait for those at its end."""
-_COMMIT_SECONDS = 0.01
+COMMIT_SECONDS = 0.01
 """Minimum time between the starts of two commits. When it is quiet, a report is stored at once; when it is
 busy, several share a commit, which costs the same for one as for ten."""
 _ROOM_RATIOS = (0.9, 0.8, 0.6)
@@ -142,7 +142,7 @@ class History:
         while self._waiting:
             if (early_seconds := self._next_commit - loop.time()) > 0:
                 await asyncio.sleep(early_seconds)
-            self._next_commit = loop.time() + _COMMIT_SECONDS
+            self._next_commit = loop.time() + COMMIT_SECONDS
             group, self._waiting = self._waiting[:_COMMIT_BATCH], self._waiting[_COMMIT_BATCH:]
             try:
                 answers = await self._write_thread.run(self._store, [submission for submission, _ in group])

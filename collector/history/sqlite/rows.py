@@ -1,6 +1,6 @@
 """Convert reports to rows and back, without loss: a restart restores exactly what was reported."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -57,6 +57,16 @@ class _Layout(Generic[State]):
         self._without = _defaults(kind, (*other, "pressure")) | {"used": Quantities()}
         self._without_power = _defaults(power_kind, power)
         self._facts: msgspec.json.Decoder[State] = msgspec.json.Decoder(kind)
+        self._described = _other_fields(kind, (*other, "id", "used", "pressure", "power"))
+        self._power_described = _other_fields(power_kind, power)
+
+    def has_same_facts(self, before: State, now: State) -> bool:
+        """Whether two states of one node or container have the same facts, without encoding them."""
+        if self._described(before) != self._described(now):
+            return False
+        if before.power is None or now.power is None:
+            return before.power is now.power
+        return bool(self._power_described(before.power) == self._power_described(now.power))
 
     def facts(self, state: State, **more: str) -> str:
         power = None if state.power is None else replace(state.power, **self._without_power)
@@ -80,6 +90,11 @@ class _Layout(Generic[State]):
         used, pressure = Quantities(*values[:4]), Pressure(*values[4:7])
         state: State = replace(known, used=used, pressure=pressure, power=power, **other, **more)
         return state
+
+
+def _other_fields(kind: type, names: Iterable[str]) -> Callable[[object], Row]:
+    """A function that returns the values of all fields but these."""
+    return attrgetter(*(each.name for each in fields(kind) if each.name not in names))
 
 
 def _defaults(kind: type, names: Iterable[str]) -> dict[str, Any]:
@@ -111,7 +126,7 @@ GONE: Row = (None,) * (1 + len(CONTAINER_VALUES))
 """The facts and values of a container that no longer runs."""
 
 encode_node_facts, node_values, decode_node = _NODE.facts, _NODE.values, _NODE.decode
-container_values = _CONTAINER.values
+container_values, has_same_facts = _CONTAINER.values, _CONTAINER.has_same_facts
 
 
 def encode_container_facts(container: ContainerState) -> str:

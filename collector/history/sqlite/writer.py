@@ -23,13 +23,14 @@ from collector.history.sqlite.rows import (
     encode_heartbeat,
     encode_node_facts,
     encode_usage,
+    has_same_facts,
     node_values,
     report_bytes,
     unknown_container,
 )
 from collector.history.sqlite.schema import GET_VALUE, SET_VALUE, VERSION
 from collector.history.sqlite.space import SpaceAccounts
-from wire.messages import Report
+from wire.messages import ContainerState, Report
 
 log = logging.getLogger(__name__)
 
@@ -157,8 +158,7 @@ class SqliteWriter:
         rows = self._container_samples.batch
         for container in report.containers:
             container_id = ids.containers.get((node_id, container.id), received_at)
-            facts_id = ids.facts.get((encode_container_facts(container),), received_at)
-            ids.set_facts(container_id, facts_id)
+            facts_id = ids.set_facts(container_id, container, received_at)
             rows.append((report_id, container_id, facts_id, *container_values(container)))
         gone = set(report.gone) - {container.id for container in report.containers}
         rows += [
@@ -173,9 +173,8 @@ class SqliteWriter:
                 container_id = self._ids.containers.get((node_id, event.container), received_at)
                 if not self._ids.has_facts(container_id):
                     # It ended before its first sample, but it used energy.
-                    facts = encode_container_facts(unknown_container(event.name or event.container))
-                    facts_id = self._ids.facts.get((facts,), received_at)
-                    self._ids.set_facts(container_id, facts_id)
+                    unknown = unknown_container(event.name or event.container)
+                    self._ids.set_facts(container_id, unknown, received_at)
             rows.append((report_id, number, event.at, container_id, event.joules_total, encode_body(event)))
         self._connection.executemany(_ADD_EVENT, rows)
 
@@ -265,13 +264,20 @@ class _IdCache:
 
     def get(self, key: Key, now: float) -> int:
         """The id of a row, which is inserted if missing, and marked as used from time to time."""
+        return self.get_marked(key, now)[0]
+
+    def get_marked(self, key: Key, now: float) -> tuple[int, float]:
+        """The id of a row, and when it was last marked as used."""
         short = _shortened(key)
         cached = self._cached.get(short)
-        if cached is not None and cached[1] >= now - self._refresh_seconds:
-            return cached[0]
-        ((number,),) = self._connection.execute(self._upsert, (*key, now)).fetchall()
-        self._cached[short] = (number, now)
-        return int(number)
+        if cached is None or not self.is_fresh(cached[1], now):
+            ((number,),) = self._connection.execute(self._upsert, (*key, now)).fetchall()
+            cached = self._cached[short] = (int(number), now)
+        return cached
+
+    def is_fresh(self, marked_at: float, now: float) -> bool:
+        """Whether a row need not be marked as used again."""
+        return marked_at >= now - self._refresh_seconds
 
     def expire(self, before: float) -> None:
         """Drop the ids that were last marked before a time."""
@@ -295,15 +301,26 @@ class _IdCaches:
         self.boots = _IdCache(connection, "boots", ("node_id", "name"), refresh_seconds)
         self.containers = _IdCache(connection, "containers", ("node_id", "runtime_id"), refresh_seconds)
         self.facts = _IdCache(connection, "facts", ("body",), refresh_seconds)
-        self._last_facts: dict[int, int] = {}
+        self._last_facts: dict[int, tuple[int, float, ContainerState]] = {}
+        """Per container: the id of its facts, when they were marked as used, and its last state."""
 
-    def set_facts(self, container_id: int, facts_id: int) -> None:
-        """Store the current facts of a container, which are kept for as long as the container is."""
-        if self._last_facts.get(container_id) != facts_id:
-            self._connection.execute(
-                "UPDATE containers SET facts_id = ? WHERE id = ?", (facts_id, container_id)
-            )
-            self._last_facts[container_id] = facts_id
+    def set_facts(self, container_id: int, state: ContainerState, now: float) -> int:
+        """Store the current facts of a container, which are kept for as long as the container is.
+
+        Returns their id. They seldom change, and comparing two states is faster than encoding one.
+        """
+        last = self._last_facts.get(container_id)
+        if last is not None and self.facts.is_fresh(last[1], now) and has_same_facts(last[2], state):
+            facts_id, marked_at, _ = last
+        else:
+            facts_id, marked_at = self.facts.get_marked((encode_container_facts(state),), now)
+            if last is None or last[0] != facts_id:
+                self._connection.execute(
+                    "UPDATE containers SET facts_id = ? WHERE id = ?", (facts_id, container_id)
+                )
+        # The registry holds the newest state too: an older one would take memory of its own.
+        self._last_facts[container_id] = facts_id, marked_at, state
+        return facts_id
 
     def has_facts(self, container_id: int) -> bool:
         """Whether more than the id of a container is stored."""

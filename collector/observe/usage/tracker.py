@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from collector.analysis.envelopes import totals
-from collector.analysis.histograms import Packed, add_usage, merge, pack
+from collector.analysis.histograms import Packed, add, merge, pack, stack_usage
 from collector.analysis.usage import UsageRing, UsageWeights, add_samples, update_statistics
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
@@ -64,15 +64,25 @@ class UsageTracker:
         rows = {name: row for row, name in enumerate(dict.fromkeys(each.id for each in usage))}
         earlier = [name for name in rows if (new := self._new.get(name)) and new.bucket != bucket]
         update([(self, earlier)])
-        held = [None if (new := self._new.get(name)) is None else new.packed for name in rows]
-        keys, counts = add_usage(held, usage, [rows[each.id] for each in usage])
+        held = [(new.packed, row) for name, row in rows.items() if (new := self._new.get(name))]
+        keys, counts = stack_usage(usage, [rows[each.id] for each in usage], held)
         samples = totals(keys, counts, len(rows)).astype(int).tolist()
-        for name, count, packed in zip(rows, samples, pack(keys, counts, len(rows)), strict=True):
-            self._new[name] = _NewUsage(bucket, count, packed)
         due = dict.fromkeys(earlier)
         for name, count in zip(rows, samples, strict=True):
             if (ring := self.rings.get(name)) is None or count >= _UPDATE_RATIO * ring.samples:
                 due[name] = None
+        rings = {name: self.rings.get(name) or self.rings.setdefault(name, UsageRing()) for name in due}
+        # What is due is added to the rest of its bucket at once.
+        stored = [
+            (packed, rows[name]) for name, ring in rings.items() if (packed := ring.buckets.get(bucket))
+        ]
+        keys, counts = add(stored, keys, counts)
+        for name, count, packed in zip(rows, samples, pack(keys, counts, len(rows)), strict=True):
+            if name in rings:
+                rings[name].buckets[bucket] = packed
+                self._new.pop(name, None)
+            else:
+                self._new[name] = _NewUsage(bucket, count, packed)
         return list(due)
 
     def take_new(self, containers: Iterable[str]) -> list[tuple[UsageRing, _NewUsage]]:
@@ -186,10 +196,11 @@ def update(due: Sequence[tuple[UsageTracker, Sequence[str]]]) -> None:
     The more at once, the less each costs; the result is the same.
     """
     taken = [both for tracker, containers in due for both in tracker.take_new(containers)]
-    if not taken:
-        return
-    _merge(taken)
-    update_statistics([ring for ring, _ in taken], due[0][0].weights)
+    if taken:
+        _merge(taken)
+    rings = [tracker.rings.get(name) for tracker, containers in due for name in containers]
+    if some := [ring for ring in rings if ring is not None]:
+        update_statistics(some, due[0][0].weights)
 
 
 class Inheritance(NamedTuple):

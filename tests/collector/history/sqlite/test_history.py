@@ -340,7 +340,7 @@ async def test_waiting_writers_share_the_next_commit(tmp_path: Path, monkeypatch
 async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sqlite, "_COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr(sqlite, "COMMIT_SECONDS", 0.5)
     groups: list[int] = []
     add = SqliteWriter.add
 
