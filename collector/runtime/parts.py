@@ -144,10 +144,15 @@ class Core:
         limit = self.config.placement.risk_max
         return AdmissionRule(limit, self.shortages) if limit < 1 else None
 
+    @property
+    def restoring(self) -> str:
+        """What a start still restores; empty once all is there."""
+        return self.outages.by_dependency.get(Dependency.STATE, "")
+
     def require_state(self) -> None:
         """Raise `HistoryUnavailable` while a start restores usage: nothing is decided or added until then."""
-        if problem := self.outages.by_dependency.get(Dependency.STATE):
-            raise HistoryUnavailable(problem)
+        if self.restoring:
+            raise HistoryUnavailable(self.restoring)
 
     async def snapshot(self) -> Snapshot:
         """The newest snapshot that is available without a long wait, with pending placements.
