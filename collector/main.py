@@ -1,7 +1,9 @@
 """The complete collector: creates its parts from the settings, and runs them."""
 
+import asyncio
 import logging
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from collector.act.drivers.interface import Driver
 from collector.act.drivers.table import open_driver
 from collector.act.journal import open_journal
 from collector.act.lease import lease_path
-from collector.act.loop import acting
+from collector.act.loop import acting, controlling
 from collector.act.orchestrator_state import CompletedActions
 from collector.common.clocks import Clock, SteadyClock, report_jump
 from collector.common.extensions import extensions
@@ -47,6 +49,9 @@ from wire.http.connections import ConnectionLimits
 from wire.http.serving import Handler, check_address, serving
 
 _CLOCK_SECONDS = 5.0
+_NODES_AT_ONCE = 4
+_NODES_PER_NOTICE = 100
+_RESTORING = "reports and hints wait until the usage of containers is restored after the start"
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +82,6 @@ async def running(
         registry = Registry(config, socket.gethostname())
         core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs)
         await restore(core)
-        for jobs in extensions("jobs"):
-            if hasattr(jobs, "restore"):
-                await jobs.restore(core)
         async with (
             restored_analysis(core) as analysis,
             acting(core, driver) as control,
@@ -91,15 +93,18 @@ async def running(
                 tls=listener.tls,
                 limits=limits,
             ) as address,
-            # These start after the server, so that agents do not wait for the first passes.
-            analysing(core, analysis),
-            retention(core),
-            storing_traits(core),
-            recording_shortages(core),
-            _watching_clock(core),
-            _running_features(core),
         ):
-            yield RunningCollector(address, core, analysis)
+            await restore_usage(core)
+            async with (
+                controlling(control),
+                analysing(core, analysis),
+                retention(core),
+                storing_traits(core),
+                recording_shortages(core),
+                _watching_clock(core),
+                _running_features(core),
+            ):
+                yield RunningCollector(address, core, analysis)
 
 
 async def check_start(config: CollectorConfig) -> None:
@@ -146,7 +151,7 @@ async def _watching_clock(core: Core) -> AsyncIterator[None]:
 
 
 async def restore(core: Core) -> None:
-    """Restore the registry from the history, with its state when the collector stopped or was killed."""
+    """Restore what nodes reported last from the history; the rest is left to `restore_usage`."""
     now = core.clock()
     stored = await core.history.load_state(core.config.limits)
     journal = await open_journal(core.history, core.config.control)
@@ -163,12 +168,33 @@ async def restore(core: Core) -> None:
                 core.registry.apply(limited, received_at)
             except Exception:
                 log.exception("cannot restore a report of node %r", received.report.node)
-    core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
-    since = now - (BUCKETS + 1) * BUCKET_SECONDS
-    windows = await core.history.load_windows(since, core.registry.container_ids())
-    core.registry.tables.restore_windows(windows, core.registry.usage.successors())
+    core.registry.restore(stored.alerts)
     await restore_shortages(core)
     core.registry.restored_at = now
+    if core.registry.names():
+        core.outages.begin(Dependency.STATE, _RESTORING)
+
+
+async def restore_usage(core: Core) -> None:
+    """Restore the rest: usage, windows, and what features keep.
+
+    Meanwhile, the server answers what is known, and says what is not. It makes no decision, gives no hint,
+    and accepts no report: agents keep theirs.
+    """
+    registry, names, began = core.registry, core.registry.names(), time.monotonic()
+    for start in range(0, len(names), _NODES_AT_ONCE):
+        if start % _NODES_PER_NOTICE == 0:
+            core.outages.begin(Dependency.STATE, f"{_RESTORING} ({start} of {len(names)} nodes)")
+        nodes = names[start : start + _NODES_AT_ONCE]
+        registry.usage.restore(nodes, await core.history.load_usage(nodes, core.config.limits))
+    registry.usage.restore_successions()
+    since = core.registry.restored_at - (BUCKETS + 1) * BUCKET_SECONDS
+    windows = await core.history.load_windows(since, registry.container_ids())
+    await asyncio.to_thread(registry.tables.restore_windows, windows, registry.usage.successors())
+    for jobs in extensions("jobs"):
+        if hasattr(jobs, "restore"):
+            await jobs.restore(core)
+    core.outages.end(Dependency.STATE, f"restored the usage in {time.monotonic() - began:.1f} s")
 
 
 def make_app(

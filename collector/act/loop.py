@@ -252,7 +252,10 @@ def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:
 
 @asynccontextmanager
 async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[ControlLoop]:
-    """Run the control loop while the block runs. Raise `UserError` if the settings do not allow it."""
+    """Open the control loop, and hold its lease while the block runs; `controlling` lets it act.
+
+    Raise `UserError` if the settings do not allow it.
+    """
     settings = core.config.control
     async with AsyncExitStack() as stack:
         if driver is None:
@@ -270,14 +273,17 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
         if lease is not None:
             stack.push_async_callback(lease.give_back)
             stack.push_async_callback(loop.stop)
-        # A decision that cannot be recorded is not carried out.
+        seconds = settings.lease_seconds / _RENEWALS
         async with in_background(
-            repeat(
-                loop.renew,
-                settings.lease_seconds / _RENEWALS,
-                "renewing the lease",
-                expected=HistoryUnavailable,
-            ),
-            repeat(loop.run_once, settings.check_seconds, "the control loop", expected=HistoryUnavailable),
+            repeat(loop.renew, seconds, "renewing the lease", expected=HistoryUnavailable)
         ):
             yield loop
+
+
+@asynccontextmanager
+async def controlling(loop: ControlLoop) -> AsyncIterator[None]:
+    """Let the control loop decide and act while the block runs."""
+    seconds = loop.actor.situation.settings.check_seconds
+    # A decision that cannot be recorded is not carried out.
+    async with in_background(repeat(loop.run_once, seconds, "the control loop", expected=HistoryUnavailable)):
+        yield

@@ -17,6 +17,8 @@ class Dependency(StrEnum):
     """The Prometheus-compatible store of the history."""
     HISTORY = "history"
     """The history on disk, which cannot be written."""
+    STATE = "state"
+    """The collector's own state, while a start restores it from the history."""
     PULL = "pull"
     """The Prometheus that nodes are pulled from."""
     DRIVER = "driver"

@@ -1,6 +1,6 @@
 """What a history is asked and answers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -132,7 +132,7 @@ class UsageKey(ReportKey):
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """All that a collector needs to continue after a restart."""
+    """What a collector needs to answer after a restart."""
 
     reports: Sequence[ReceivedReport]
     """Per boot of an agent those since its last heartbeat, in order of receipt.
@@ -140,8 +140,14 @@ class StoredState:
     Without their events, alerts and usage.
     """
     alerts: Sequence[ReportedAlert]
-    usage: Sequence[UsageTotal]
-    pending_usage: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHistograms:
+    """The usage of the containers of some nodes: every sample of the last day."""
+
+    totals: Sequence[UsageTotal]
+    pending: Sequence[tuple[UsageKey, Sequence[ContainerUsage]]]
     """Usage that is not in the totals yet, node by node."""
 
 

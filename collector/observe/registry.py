@@ -25,7 +25,7 @@ from collector.analysis.usage import UsageWeights
 from collector.common.liveness import Liveness, liveness_of
 from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig
-from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
+from collector.history.interface import WindowEnd, is_pulled
 from collector.observe.agent_run import NO_CHANGES, AgentRun, NodeChanges
 from collector.observe.entries import (
     AlertEntry,
@@ -41,7 +41,7 @@ from collector.observe.parts import AnyLivePart
 from collector.observe.probes import ServiceProbes
 from collector.observe.updates import Succession
 from collector.observe.usage.cluster import ClusterUsage
-from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
+from wire.messages import ContainerState, EventKind, PowerCurve, Report
 
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
 
@@ -182,13 +182,8 @@ class Registry:
             part.add_successions(successions)
         self.usage.add_successions(successions)
 
-    def restore(
-        self,
-        alerts: Iterable[ReportedAlert],
-        totals: Iterable[UsageTotal],
-        heartbeats: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
-    ) -> None:
-        """Restore the alerts and the usage of existing nodes from the history."""
+    def restore(self, alerts: Iterable[ReportedAlert]) -> None:
+        """Restore the alerts of existing nodes from the history."""
         restored = {}
         for each in alerts:
             if entry := self._entries.get(each.node):
@@ -196,7 +191,6 @@ class Registry:
                 restored[each.node] = entry
         for node, entry in restored.items():
             self.tables.put_alerts(node, entry.open_alerts())
-        self.usage.restore(totals, heartbeats)
 
     def names(self) -> list[str]:
         """All nodes, in no particular order."""

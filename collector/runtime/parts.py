@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from prometheus_client import Histogram
 
 from collector.analysis.analysis import LatestAnalysis
-from collector.common.outages import Outages
+from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig
 from collector.decide.policies.admission.record import ShortageRecord
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.reservations import Reservations
+from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import History
 from collector.observe.live_tables import LiveTables
 from collector.observe.registry import Registry
@@ -143,8 +144,22 @@ class Core:
         limit = self.config.placement.risk_max
         return AdmissionRule(limit, self.shortages) if limit < 1 else None
 
+    @property
+    def restoring(self) -> str:
+        """What a start still restores; empty once all is there."""
+        return self.outages.by_dependency.get(Dependency.STATE, "")
+
+    def require_state(self) -> None:
+        """Raise `HistoryUnavailable` while a start restores usage: nothing is decided or added until then."""
+        if self.restoring:
+            raise HistoryUnavailable(self.restoring)
+
     async def snapshot(self) -> Snapshot:
-        """The newest snapshot that is available without a long wait, with pending placements."""
+        """The newest snapshot that is available without a long wait, with pending placements.
+
+        Raises `HistoryUnavailable` while a start restores usage.
+        """
+        self.require_state()
         now, placement = self.clock(), self.config.placement
         snapshot = await self.snapshots.snapshot(
             self.registry.tables,

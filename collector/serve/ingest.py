@@ -53,6 +53,7 @@ def _outcome(error: ApiError) -> ReportOutcome:
 
 async def store_reports(core: Core, reports: Sequence[Report]) -> Receipt:
     """Store reports in the history, then apply the new ones to the registry."""
+    core.require_state()
     received_at = core.clock()
     reports = [core.registry.limits.apply(report, received_at) for report in reports]
     with core.applied.receiving(received_at):

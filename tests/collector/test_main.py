@@ -4,6 +4,7 @@ import sqlite3
 import sys
 import time
 from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, HttpConfig
+from collector.history.interface import StoredHistograms
+from collector.history.sqlite.history import History
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
 from tests.collector.builders import (
@@ -26,9 +29,10 @@ from tests.collector.builders import (
     report,
     settings,
 )
+from tests.processes import free_port
 from wire.address import parse_address
 from wire.errors import UserError
-from wire.messages import Alert, ContainerUsage, Event, EventKind
+from wire.messages import Alert, ContainerUsage, Event, EventKind, encode
 from wire.resources import Resource
 from wire.sketch import Sketch
 
@@ -55,6 +59,65 @@ async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
         assert "sequence_gaps_total 0.0" in await metrics(collector)
         receipt = await collector.send(partial_report(sequence=4), partial_report(sequence=5, at=START + 4))
         assert (receipt.accepted, receipt.duplicates) == (1, 1)
+
+
+async def test_a_start_answers_what_is_known_and_decides_nothing_until_usage_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settings(tmp_path / "history.db")
+    usage = ContainerUsage("id-of-web", cpu=Sketch({3: 5}))
+    heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(usage,))
+    clock = Clock()
+    async with collecting(config, clock) as collector:
+        await collector.send(msgspec.structs.replace(report(containers=[container()]), heartbeat=heartbeat))
+        clock.now += 10  # a snapshot is used for a moment
+        hint = await answer(collector, "POST", "/v1/hints/placement")
+        before = await everything(collector)
+    served, go_on, load = asyncio.Event(), asyncio.Event(), History.load_usage
+
+    async def load_later(*given: Any) -> StoredHistograms:
+        served.set()
+        await go_on.wait()
+        return await load(*given)
+
+    monkeypatch.setattr(History, "load_usage", load_later)
+    with free_port() as (port, held):
+        held.close()
+        config = msgspec.structs.replace(config, http=HttpConfig(listen=f"127.0.0.1:{port}"))
+
+        async def restart() -> list[list[dict[str, Any]]]:
+            async with collecting(config, clock) as complete:
+                assert (await answer(complete, "GET", "/readyz"))[0] == HTTPStatus.OK
+                assert await answer(complete, "POST", "/v1/hints/placement") == hint
+                found = await everything(complete)
+                assert (await complete.send(partial_report(sequence=2, at=START + 1))).accepted == 1
+                return found
+
+        starting = asyncio.create_task(restart())
+        await served.wait()
+        async with aiohttp.ClientSession() as http:
+            early = Client(f"http://127.0.0.1:{port}", http, Clock())
+            [web] = await early.containers()
+            assert (web["name"], web["envelope"]["p90"]) == ("web", {})
+            assert [(each["name"], each["availability"]) for each in await early.nodes()] == [("alpha", None)]
+            for method, path in (
+                ("GET", "/readyz"),
+                ("POST", "/v1/hints/placement"),
+                ("POST", "/v1/reports"),
+            ):
+                status, detail = await answer(early, method, path)
+                assert status == HTTPStatus.SERVICE_UNAVAILABLE, path
+                assert "until the usage of containers is restored" in detail["detail"]
+        go_on.set()
+        after = await starting
+    assert after[1:] == before[1:]
+
+
+async def answer(collector: Client, method: str, path: str) -> tuple[int, Any]:
+    body = encode([partial_report(sequence=2)]) if path == "/v1/reports" else b"{}"
+    given = {"data": body, "headers": {"Content-Type": "application/json"}} if method == "POST" else {}
+    async with collector.http.request(method, collector.url + path, **given) as response:
+        return response.status, await response.json()
 
 
 async def everything(collector: Client) -> list[list[dict[str, Any]]]:

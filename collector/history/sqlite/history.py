@@ -25,6 +25,7 @@ from collector.history.interface import (
     ReceivedReport,
     Series,
     StoredEvent,
+    StoredHistograms,
     StoredState,
     StoredUsage,
     Subject,
@@ -50,7 +51,7 @@ from collector.history.sqlite.files.damage import (
     set_wrong_rows_aside,
 )
 from collector.history.sqlite.means import read_means
-from collector.history.sqlite.reader import read_events, read_reports, read_state, read_values
+from collector.history.sqlite.reader import read_events, read_reports, read_state, read_usage, read_values
 from collector.history.sqlite.retention import RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, add_rollups, read_windows
 from collector.history.sqlite.series import read_series
@@ -181,8 +182,15 @@ class History:
         await self._write_thread.run(self._writer.store_usage, merged, totals)
 
     async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
-        """What a starting collector restores; of each node, no more than its limits allow."""
+        """What a starting collector restores first; of each node, no more than its limits allow."""
         return await self._read(read_state, limits)
+
+    async def load_usage(
+        self, nodes: Sequence[str], limits: LimitsConfig = DEFAULT_LIMITS
+    ) -> StoredHistograms:
+        """The usage of the containers of some nodes; of each node, no more than its limits allow."""
+        # Rollups begin after a start, and no question waits for this.
+        return await self._rollup_thread.run(read_usage, self._rollup_connection, nodes, limits)
 
     async def load_reports(self, since: float) -> list[ReceivedReport]:
         """All reports received since a time, in order of receipt, without their alerts and usage."""
@@ -193,7 +201,7 @@ class History:
 
         The same bucket may occur more than once: its parts add up.
         """
-        return await self._read(read_windows, since, containers)
+        return await self._rollup_thread.run(read_windows, self._rollup_connection, since, containers)
 
     # --- Questions about the past -------------------------------------------------------------
 

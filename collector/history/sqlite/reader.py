@@ -1,9 +1,10 @@
 """Read reports, events and values: synchronous, on one connection, in one thread."""
 
+import json
 import logging
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from collector.history.interface import (
     EventPosition,
     ReceivedReport,
     StoredEvent,
+    StoredHistograms,
     StoredState,
     UsageKey,
     UsageTotal,
@@ -34,7 +36,7 @@ from collector.history.sqlite.rows import (
     decode_totals,
     decode_usage,
 )
-from wire.messages import ContainerState, ContainerUsage, Event, Report
+from wire.messages import ContainerState, Event, Report
 
 log = logging.getLogger(__name__)
 Stored = TypeVar("Stored")
@@ -127,15 +129,17 @@ SELECT node, boot, sequence, body FROM (
 """  # noqa: S608 - a number of our own
 
 _USAGE = """
-SELECT n.name, u.bucket, u.body FROM usage u JOIN nodes n ON n.id = u.node_id WHERE length(u.body) <= ?
+SELECT n.name, u.bucket, u.body FROM json_each(:nodes) each JOIN nodes n ON n.name = each.value
+JOIN usage u ON u.node_id = n.id WHERE length(u.body) <= :max_bytes
 """
 
 _PENDING_USAGE = """
 SELECT node, boot, sequence, bucket, body FROM (
     SELECT n.name AS node, p.boot, p.sequence, p.bucket, p.body,
            sum(length(p.body)) OVER (PARTITION BY n.id ORDER BY p.rowid) AS size_bytes
-    FROM pending_usage p JOIN nodes n ON n.id = p.node_id
-) WHERE size_bytes <= ? ORDER BY node
+    FROM json_each(:nodes) each JOIN nodes n ON n.name = each.value
+    JOIN pending_usage p ON p.node_id = n.id
+) WHERE size_bytes <= :max_bytes ORDER BY node
 """
 
 _EVENTS = """
@@ -168,7 +172,7 @@ def read_values(connection: sqlite3.Connection, kind: str) -> dict[str, bytes]:
 
 
 def read_state(connection: sqlite3.Connection, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
-    """What a starting collector restores."""
+    """What a starting collector restores first."""
     # One read transaction, so that all queries see the same reports.
     connection.execute("BEGIN")
     try:
@@ -179,15 +183,28 @@ def read_state(connection: sqlite3.Connection, limits: LimitsConfig = DEFAULT_LI
                 for node, boot, sequence, body in connection.execute(_ALERTS)
                 if (alert := _decoded(decode_alert, body)) is not None
             ],
-            usage=[
-                UsageTotal(node, bucket, totals)
-                for node, bucket, body in connection.execute(_USAGE, (limits.max_bytes,))
-                if (totals := _decoded(decode_totals, body)) is not None
-            ],
-            pending_usage=_pending_usage(connection.execute(_PENDING_USAGE, (limits.max_bytes,)).fetchall()),
         )
     finally:
         connection.execute("ROLLBACK")
+
+
+def read_usage(
+    connection: sqlite3.Connection, nodes: Sequence[str], limits: LimitsConfig = DEFAULT_LIMITS
+) -> StoredHistograms:
+    """The usage of some nodes: few at a time, as it takes ten times the memory once it is decoded."""
+    given = {"nodes": json.dumps(nodes), "max_bytes": limits.max_bytes}
+    return StoredHistograms(
+        totals=[
+            UsageTotal(node, bucket, totals)
+            for node, bucket, body in connection.execute(_USAGE, given)
+            if (totals := _decoded(decode_totals, body)) is not None
+        ],
+        pending=[
+            (UsageKey(node, boot, sequence, bucket), usage)
+            for node, boot, sequence, bucket, body in connection.execute(_PENDING_USAGE, given)
+            if (usage := _decoded(decode_usage, body)) is not None
+        ],
+    )
 
 
 def read_reports(connection: sqlite3.Connection, since: float) -> list[ReceivedReport]:
@@ -222,15 +239,6 @@ def _reports(connection: sqlite3.Connection, limits: LimitsConfig) -> list[Recei
         if is_within:
             parts.add(report_id, runtime_id, facts, *values)
     return [parts.report(row) for row in connection.execute(_REPORTS)]
-
-
-def _pending_usage(
-    rows: Sequence[tuple[str, str, int, int, bytes]],
-) -> Iterator[tuple[UsageKey, Sequence[ContainerUsage]]]:
-    """The usage of heartbeats, node by node; decoded one at a time, as it takes ten times the memory then."""
-    for node, boot, sequence, bucket, body in rows:
-        if (usage := _decoded(decode_usage, body)) is not None:
-            yield UsageKey(node, boot, sequence, bucket), usage
 
 
 class _Parts:

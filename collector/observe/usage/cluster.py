@@ -12,7 +12,7 @@ import numpy as np
 
 from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import ObservedContainer, UsageWeights, bucket_at, update_statistics
-from collector.history.interface import UsageKey, UsageTotal
+from collector.history.interface import StoredHistograms, UsageKey, UsageTotal
 from collector.observe.entries import NO_USAGE, TrackedNode
 from collector.observe.live_tables import LiveTables
 from collector.observe.updates import Succession
@@ -261,34 +261,31 @@ class ClusterUsage:
             if entry := self._nodes.get(key.node):
                 entry.usage.requeue(key)
 
-    def restore(
-        self,
-        totals: Iterable[UsageTotal],
-        heartbeats: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
-    ) -> None:
-        """Restore the usage of existing nodes from the history."""
-        for total in totals:
-            if entry := self._nodes.get(total.node):
-                entry.usage.restore_total(total)
-        # One bucket of a node at a time: all of them would take much memory.
-        for (node, bucket), group in groupby(heartbeats, lambda each: (each[0].node, each[0].bucket)):
+    def restore(self, nodes: Iterable[str], stored: StoredHistograms) -> None:
+        """Restore the usage of some existing nodes from the history. `restore_successions` must follow."""
+        entries = {name: self._nodes[name] for name in nodes}
+        for total in stored.totals:
+            entries[total.node].usage.restore_total(total)
+        for (node, bucket), group in groupby(stored.pending, lambda each: (each[0].node, each[0].bucket)):
             some = list(group)
-            if entry := self._nodes.get(node):
-                usages = [each for _, usage in some for each in usage]
-                entry.usage.restore_heartbeats(bucket, [key for key, _ in some], usages)
-        self._update_statistics()
-        for node, entry in self._nodes.items():
+            usages = [each for _, usage in some for each in usage]
+            entries[node].usage.restore_heartbeats(bucket, [key for key, _ in some], usages)
+        self._update_statistics(entries)
+        for node, entry in entries.items():
             self.put_envelopes(node, list(entry.usage.rings))
+
+    def restore_successions(self) -> None:
+        """Let containers inherit the restored usage of those that they replaced."""
         for succession in self._successions:
             self._inherit([succession])
 
-    def _update_statistics(self) -> None:
+    def _update_statistics(self, entries: Mapping[str, TrackedNode]) -> None:
         """Compute the statistics of all containers: at once, unless the usage of a node is not valid."""
-        rings = [ring for entry in self._nodes.values() for ring in entry.usage.rings.values()]
+        rings = [ring for entry in entries.values() for ring in entry.usage.rings.values()]
         try:
             update_statistics(rings, self._weights)
         except Exception:  # noqa: BLE001 - whatever it is, it is logged with its node
-            for node, entry in self._nodes.items():
+            for node, entry in entries.items():
                 try:
                     entry.usage.update_statistics()
                 except Exception:

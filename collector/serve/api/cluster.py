@@ -149,6 +149,7 @@ async def alive(_core: Core) -> Health:
 
 async def ready(core: Core) -> Health:
     """Check that the collector can store reports."""
+    core.require_state()
     await core.history.check()
     return Health("ready", __version__, core.outages.problems)
 

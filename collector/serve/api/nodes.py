@@ -78,7 +78,8 @@ class Node(NodeState, frozen=True, kw_only=True, omit_defaults=False, gc=True):
     placement: NodePlacement
     """Facts that policies use, in addition to usage."""
     availability: NodeAvailability | None
-    """Its free capacity by envelopes; null if it joined after the newest snapshot."""
+    """Its free capacity by envelopes; null if it joined after the newest snapshot, or while a start
+    restores usage."""
     mean: Mean | None
     """Mean over the requested window; null while the node is down."""
 
@@ -218,6 +219,8 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
 
 
 async def _availability(core: Core, names: list[str]) -> dict[str, NodeAvailability]:
+    if core.restoring:
+        return {}
     nodes = (await core.snapshot()).nodes
     known = [name for name in names if name in nodes.index]
     rows = [nodes.index[name] for name in known]

@@ -7,7 +7,7 @@ from collector.common.liveness import Liveness
 from collector.common.orchestrator import NodeView
 from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig, LivenessConfig
-from collector.history.interface import UsageTotal
+from collector.history.interface import StoredHistograms, UsageTotal
 from collector.observe.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
 from tests.collector.listed import list_alerts, list_containers, list_nodes
@@ -161,7 +161,7 @@ def test_a_node_that_comes_back_is_up_with_its_new_state() -> None:
 def test_alerts_that_are_restored_are_bottlenecks_again() -> None:
     registry = make_registry()
     registry.apply(report(), START)
-    registry.restore([ReportedAlert("alpha", "first", 1, Alert(Resource.DISK, START, "busy"))], [])
+    registry.restore([ReportedAlert("alpha", "first", 1, Alert(Resource.DISK, START, "busy"))])
     assert registry.tables.snapshot(START).nodes.bottleneck[0].tolist() == [False, False, True, False]
 
 
@@ -172,13 +172,11 @@ def test_a_node_whose_stored_usage_is_not_valid_starts_without_and_the_others_ha
     usage = ContainerUsage("id-of-beta", cpu=Sketch({100: 7}))
     (valid,) = pack(*add_usage([None], [usage], [0]), 1)
     bucket = bucket_at(START)
-    registry.restore(
-        [],
-        [
-            UsageTotal("alpha", bucket, {"id-of-alpha": b"?"}),
-            UsageTotal("beta", bucket, {"id-of-beta": valid}),
-        ],
-    )
+    totals = [
+        UsageTotal("alpha", bucket, {"id-of-alpha": b"?"}),
+        UsageTotal("beta", bucket, {"id-of-beta": valid}),
+    ]
+    registry.usage.restore(["alpha", "beta"], StoredHistograms(totals, []))
     samples = {each.name: dict(each.usage) for each in registry.nodes(START)}
     assert samples["alpha"] == {}
     assert samples["beta"]["id-of-beta"].samples == 7

@@ -309,6 +309,8 @@ class ReportedContainers:
     def _identify(self, node: str, state: ContainerState) -> TrackedContainer | None:
         """Track a new container if its labels promise something."""
         book = self._book
+        if not book.may_promise(state.labels):
+            return None
         traits = book.traits(state.labels)
         if not traits.promise_class or self._awaits_listing(state):
             return None

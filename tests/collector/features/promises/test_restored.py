@@ -23,7 +23,7 @@ from collector.features.promises.jobs import store_promises
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.snapshot import TaskPromises
 from collector.history.sqlite.history import open_history
-from collector.main import restore, running
+from collector.main import restore, restore_usage, running
 from collector.observe.registry import Registry
 from collector.runtime.parts import Core
 from collector.serve.ingest import store_reports
@@ -110,6 +110,7 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
         async with open_history(config, Outages()) as history:
             core = Core(config, Registry(config), history, lambda: cluster.now)
             await restore(core)
+            await restore_usage(core)
             for registry in (core.registry, undisturbed):
                 registry.restored_at = 0.0
                 note_silence(registry, cluster.now)

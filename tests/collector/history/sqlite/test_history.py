@@ -18,7 +18,7 @@ from collector.history.sqlite import history as sqlite
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
 from collector.history.sqlite.means import read_means
-from collector.history.sqlite.reader import read_events, read_state
+from collector.history.sqlite.reader import read_events, read_state, read_usage
 from collector.history.sqlite.retention import RetentionJob
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.observe.registry import Registry
@@ -77,7 +77,8 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
         stored = read_state(connection)
         for received in stored.reports:
             restored.apply(received.report, received.received_at)
-        restored.restore(stored.alerts, stored.usage, stored.pending_usage)
+        restored.restore(stored.alerts)
+        restored.usage.restore(restored.names(), read_usage(connection, restored.names()))
         window_ends = registry.window_ends(now)
         kinds = (SubjectKind.NODE, SubjectKind.CONTAINER)
         means = [read_means(connection, kind, 600.0, window_ends) for kind in kinds]
@@ -262,7 +263,7 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
         while forgetter.expire_reports(now, limit=200):
             pass
         forgetter.expire_rest(now)
-        if list(read_state(connection).pending_usage):
+        if read_usage(connection, ["alpha"]).pending:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
@@ -280,12 +281,12 @@ def test_compacted_usage_replaces_heartbeats_and_restores_the_same(
         apply_report(registry, each, START)
         writer.store_usage(*registry.usage.compact(10))
         stored = read_state(connection)
-        pending = list(stored.pending_usage)
-        left.append(len(pending))
+        usages = read_usage(connection, ["alpha"])
+        left.append(len(usages.pending))
         restored = Registry(CollectorConfig())
         for received in stored.reports:
             restored.apply(received.report, received.received_at)
-        restored.restore(stored.alerts, stored.usage, pending)
+        restored.usage.restore(["alpha"], usages)
         assert list_containers(restored, START) == list_containers(registry, START)
         assert list_containers(restored, START)[0].samples == 3 * sequence
     assert left == [1, 0, 1, 0, 1, 0]
