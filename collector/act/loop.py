@@ -146,7 +146,7 @@ class ControlLoop:
         promised = promised_tasks(snapshot) if self._keeps_promises else frozenset()
         if situation.waiting.keys() <= promised:
             return
-        plan = await asyncio.to_thread(self._room_policy.rebalance, snapshot)
+        plan = await self._core.worker.run(self._room_policy.rebalance, snapshot)
         actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in promised)
         decision = await self.actor.planner.record(
             Trigger.WAITING, Decider.of(self._room_policy), snapshot, replace(plan, actions=actions)
@@ -175,7 +175,9 @@ class ControlLoop:
         async with self._deciding:
             policy = resolve_policy(config, question.policy or ROOM_POLICY, question.settings, "place")
             snapshot = await self.actor.situation.snapshot()
-            found = plan_room(snapshot, question, policy, config.placement.default_class)
+            found = await core.worker.run(
+                plan_room, snapshot, question, policy, config.placement.default_class
+            )
             request = msgspec.to_builtins(question)
             decision = await self.actor.planner.record(
                 Trigger.REQUEST, Decider.of(policy), snapshot, found.plan, request

@@ -4,7 +4,6 @@ The collector does not create services: their creator does, with its own rights,
 constraints of the response. The control loop removes these later.
 """
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -114,7 +113,7 @@ class _Placer:
                 one, _ = build_request(bounded, snapshot, core.config.placement.default_class)
                 requests += [one] * service.replicas
             left = core.reservations.left_by([each.name for each in members], core.clock())
-            placed = await asyncio.to_thread(self.chosen.place_all, snapshot, requests, left)
+            placed = await core.worker.run(self.chosen.place_all, snapshot, requests, left)
             if placed.why_not is not None:
                 needed = "".join(f"; needed: {each}" for each in placed.needed)
                 detail = f"application {application} cannot be placed: {placed.why_not}{needed}"

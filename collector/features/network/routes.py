@@ -177,7 +177,7 @@ async def place_containers(core: Core, question: ApplicationQuestion, caller: Ca
         snapshot = await core.snapshot()
         requests = requests_of(question, snapshot, core.config.placement.default_class)
         left = core.reservations.left_by([each.service for each in question.services], core.clock())
-        placement = await asyncio.to_thread(place_application, snapshot, excluding(requests, left), chosen)
+        placement = await core.worker.run(place_application, snapshot, excluding(requests, left), chosen)
         reserved = _reserve(core, snapshot, requests, placement, question.reserve_seconds)
     return _hint(snapshot, question, requests, placement, chosen.policy.name, reserved)
 
