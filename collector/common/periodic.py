@@ -25,7 +25,10 @@ async def repeat(  # noqa: PLR0913 - most are left at their defaults
     `expected` type is logged in one line, any other with its traceback.
     """
     loop = asyncio.get_running_loop()
-    passing = (WorkerUnavailable, *(expected if isinstance(expected, tuple) else (expected,)))
+    passing: tuple[type[Exception], ...] = (
+        WorkerUnavailable,
+        *(expected if isinstance(expected, tuple) else (expected,)),
+    )
     while True:
         started_at = loop.time()
         try:
