@@ -5,7 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,7 @@ from collector.runtime.parts import Core, ReportOutcome
 from collector.runtime.retention import retention
 from collector.runtime.tariff import open_tariffs
 from collector.runtime.traits import storing_traits
+from collector.runtime.worker import Worker, child_process
 from collector.serve.api.control import Api
 from collector.serve.api.events import publishing_changes
 from collector.serve.api.metrics import REGISTRY, metrics_registry
@@ -67,23 +68,32 @@ class RunningCollector:
 
 @asynccontextmanager
 async def running(
-    config: CollectorConfig, *, clock: Clock | None = None, driver: Driver | None = None
+    config: CollectorConfig,
+    *,
+    clock: Clock | None = None,
+    driver: Driver | None = None,
+    is_separate: bool = False,
 ) -> AsyncIterator[RunningCollector]:
     """Run a collector while the block runs. Raise `UserError` if it cannot start.
 
-    `driver` replaces the driver of the settings.
+    `driver` replaces the driver of the settings. Analyses and plans run in a thread, or in a process of
+    their own.
     """
     clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
     listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
     await check_address(listen, "http.listen")
     outages = Outages()
-    async with open_history(config, outages) as history, open_tariffs(config) as tariffs:
+    async with (
+        open_history(config, outages) as history,
+        open_tariffs(config) as tariffs,
+        child_process(outages) if is_separate else nullcontext(Worker()) as worker,
+    ):
         registry = Registry(config, socket.gethostname())
-        core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs)
+        core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs, worker=worker)
         await restore(core)
+        analysis = await restored_analysis(core)
         async with (
-            restored_analysis(core) as analysis,
             acting(core, driver) as control,
             publishing_changes(core),
             serving(

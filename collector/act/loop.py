@@ -146,7 +146,7 @@ class ControlLoop:
         promised = promised_tasks(snapshot) if self._keeps_promises else frozenset()
         if situation.waiting.keys() <= promised:
             return
-        plan = await asyncio.to_thread(self._room_policy.rebalance, snapshot)
+        plan = await self._core.worker.run(self._room_policy.rebalance, snapshot)
         actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in promised)
         decision = await self.actor.planner.record(
             Trigger.WAITING, Decider.of(self._room_policy), snapshot, replace(plan, actions=actions)
@@ -181,7 +181,8 @@ class ControlLoop:
             policy = resolve_policy(config, question.policy or ROOM_POLICY, question.settings, "place")
             snapshot = await self.actor.situation.snapshot()
             left = core.reservations.left_by([question.service] if question.service else (), core.clock())
-            found = plan_room(
+            found = await asyncio.to_thread(
+                plan_room,
                 snapshot,
                 question,
                 policy,

@@ -1,6 +1,5 @@
 """The planner runs a policy, and records its plan with its input, a snapshot; plans for room too."""
 
-import asyncio
 import logging
 import re
 from collections import Counter
@@ -73,7 +72,7 @@ class Planner:
 
     async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
         """Run a policy and record its plan; None if the plan is the same as the last."""
-        plan = await asyncio.to_thread(chosen.rebalance, snapshot)
+        plan = await self._situation.core.worker.run(chosen.rebalance, snapshot)
         return await self.record(trigger, Decider.of(chosen), snapshot, plan)
 
     async def record(
@@ -127,7 +126,7 @@ class Planner:
             before=load(snapshot, nodes),
             ended_at=context.now if is_dry or not steps else None,
         )
-        packed = await asyncio.to_thread(pack, snapshot)
+        packed = await self._situation.core.worker.run(pack, snapshot)
         waiting = self._situation.waiting.keys() | self._situation.completed.stopped.keys()
         decision = await self._situation.journal.add(decision, packed, waiting)
         self.decided[trigger, decider.policy] += 1

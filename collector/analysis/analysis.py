@@ -48,6 +48,9 @@ class _FittedContainers:
         return len(self.task_ids) + len(tasks.ids) - 2 * len(rows) + int(np.count_nonzero(differ))
 
 
+NOT_FITTED = _FittedContainers((), np.empty((0, 4)))
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Analysis:
     """The result of one pass over a snapshot."""
@@ -56,12 +59,12 @@ class Analysis:
     """The time of the snapshot; 0 before the first pass."""
     capacity: Sequence[float] = ()
     """The capacity of all nodes, per resource; NaN is unknown."""
-    services: Mapping[str, ServiceProfile] = field(default_factory=lambda: MappingProxyType({}))
+    services: Mapping[str, ServiceProfile] = field(default_factory=dict)
     """By name, including those that do not run now."""
     groups: tuple[Group, ...] = ()
-    fitted: _FittedContainers = field(default=_FittedContainers((), np.empty((0, 4))))
+    fitted: _FittedContainers = field(default=NOT_FITTED)
     """The containers and envelopes of the last fit of the groups."""
-    changed_groups: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    changed_groups: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The new group of each container whose group changed, by its node and its id there."""
     seconds: float = 0.0
     """Duration of the pass."""

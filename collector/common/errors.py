@@ -38,6 +38,10 @@ class LimitError(QuestionError):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
 
+class WorkerUnavailable(Exception):  # noqa: N818 - a state that passes, not a bug
+    """The process that computes ended, and is being started again. The middleware returns status 503."""
+
+
 class ApiError(Exception):
     """A rejected request, and its status. Only the API raises it."""
 

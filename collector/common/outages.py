@@ -25,6 +25,8 @@ class Dependency(StrEnum):
     """The orchestrator."""
     ANALYSIS = "analysis"
     """The collector's own analysis of services: a pass failed, or ignored invalid usage."""
+    WORKER = "worker"
+    """The process that computes analyses and plans: it ended, and is started again."""
     CLOCK = "clock"
     """The system clock: it was set while the collector ran."""
     OTHER_CLOCK = "other_clock"

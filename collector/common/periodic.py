@@ -5,6 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 
+from collector.common.errors import WorkerUnavailable
+
 log = logging.getLogger(__name__)
 
 
@@ -23,11 +25,15 @@ async def repeat(  # noqa: PLR0913 - most are left at their defaults
     `expected` type is logged in one line, any other with its traceback.
     """
     loop = asyncio.get_running_loop()
+    passing: tuple[type[Exception], ...] = (
+        WorkerUnavailable,
+        *(expected if isinstance(expected, tuple) else (expected,)),
+    )
     while True:
         started_at = loop.time()
         try:
             await work()
-        except expected as error:
+        except passing as error:
             log.warning("%s failed: %s; next try in %g s", name, error, seconds)
         except Exception:
             # No caller waits for this task, so the log is the only place that shows it.

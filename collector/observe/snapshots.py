@@ -1,6 +1,6 @@
 """From the live columns to a snapshot: copied while writers wait, assembled while they go on."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -70,17 +70,21 @@ class SnapshotBuilder:
         """The analysed services, by name."""
         self.constraints: Mapping[str, tuple[Constraint, ...]] = {}
         """The constraints of all services, by name."""
-        self._cache: dict[str, tuple[Hashable, Any]] = {}
+        self._cache: dict[str, tuple[object, Any]] = {}
         self._last_nodes: Nodes | None = None
         self._last_services = (self.analysed, self.analysed)
         """Those analysed, and all."""
 
-    def _reused(self, name: str, key: Hashable, compute: Callable[[], Value]) -> Value:
+    def _reused(self, name: str, key: object, compute: Callable[[], Value]) -> Value:
         """The value that was last computed under a name, or a new one if its key has changed."""
         if name not in self._cache or self._cache[name][0] != key:
             self._cache[name] = key, compute()
         value: Value = self._cache[name][1]
         return value
+
+    def _same(self, name: str, value: Value) -> Value:
+        """The last value under a name if it is equal: what stays the same object is not sent again."""
+        return self._reused(name, value, lambda: value)
 
     def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copy:
         """Copy everything that writers may change a moment later."""
@@ -127,7 +131,9 @@ class SnapshotBuilder:
             tasks=tasks,
             services=copy.services,
             domain_names=copy.names.domains,
-            constraints={rows[name]: each for name, each in self.constraints.items() if name in rows},
+            constraints=self._same(
+                "constraints", {rows[name]: each for name, each in self.constraints.items() if name in rows}
+            ),
             claims=Claims(
                 copy.claims,
                 copy.task_columns.is_orchestrated
@@ -181,7 +187,7 @@ class SnapshotBuilder:
             column[profiled] = profile[service[profiled]]
         return Tasks(
             ids=copy.task_ids,
-            names=tuple(columns.name.tolist()),
+            names=self._same("task names", tuple(columns.name.tolist())),
             node=_row(columns.node, copy.node_places),
             service=service,
             used=columns.used,

@@ -1,15 +1,14 @@
 """Runs the analysis periodically: services and groups every minute, bottlenecks every few seconds.
 
 Changes since the last pass are collected from the registry on the event loop, a few nodes at a time, as the
-registry belongs to the loop. Everything else runs in a thread. Each result replaces the whole previous one.
+registry belongs to the loop. The worker computes. Each result replaces the whole previous one.
 """
 
 import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
@@ -17,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from collector.analysis.analysis import Analysis, analyse, pack_profile, restore_analysis
+from collector.analysis.analysis import Analysis, pack_profile, restore_analysis
 from collector.analysis.bottlenecks import (
     Bottleneck,
     BottleneckKind,
@@ -25,8 +24,9 @@ from collector.analysis.bottlenecks import (
     Finding,
     findings,
 )
-from collector.analysis.services import RunningServices, ServiceProfile, service_table
-from collector.analysis.usage import ObservedContainer, UsageWeights
+from collector.analysis.passes import AnalysisChanges, AnalysisPass, in_parts, merged
+from collector.analysis.services import ServiceProfile, service_table
+from collector.analysis.usage import ObservedContainer
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 _NODES_AT_ONCE = 4
+_CONTAINERS_AT_ONCE = 200
+"""More would hold the interpreter lock for longer when they are handed over."""
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
 _DUPLICATE_SECONDS = 300.0
 _STORE_SECONDS = 900.0
@@ -46,54 +48,30 @@ _STORE_SECONDS = 900.0
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
 
 
-class AnalysisPass:
-    """Analyses the nodes that changed since the last pass, and from time to time all of them; also in replay.
-
-    `due` belongs to the thread of the registry; `run` may run in another one.
-    """
+class PassSchedule:
+    """Which nodes a pass analyses: those that changed since the last one, and from time to time all."""
 
     def __init__(self, registry: Registry, config: CollectorConfig) -> None:
         self._registry, self._settings = registry, config.analysis
-        self._weights = UsageWeights.of(config.envelopes)
-        self._running: RunningServices | None = None
         self._full_pass_at = -inf
 
-    def due(self, now: float) -> tuple[bool, Collection[str]]:
+    def due(self, now: float, *, is_first: bool = False) -> tuple[bool, Collection[str]]:
         """Return whether a full pass is due, which corrects missed changes, and the nodes to analyse."""
         changed = self._registry.usage.take_changed_nodes()
-        if self._running is None or not 0 <= now - self._full_pass_at < self._settings.full_pass_seconds:
+        if is_first or not 0 <= now - self._full_pass_at < self._settings.full_pass_seconds:
             self._full_pass_at = now
             return True, self._registry.names()
         return False, changed
-
-    def run(
-        self, observed: Mapping[str, Sequence[ObservedContainer]], before: Analysis, now: float, *, full: bool
-    ) -> Analysis:
-        """Analyse, and write services and groups into the live tables."""
-        # A pass that fails could leave half of its changes, so its state is kept only once it is done.
-        running, self._running = self._running, None
-        if running is None or full:
-            running = RunningServices(self._weights)
-        tables = self._registry.tables
-        snapshot = tables.snapshot(now)
-        for node, containers in observed.items():
-            running.put(node, containers)
-        found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
-        # Profiles that did not change are the same objects.
-        if found.services != before.services:
-            tables.put_services(service_table(found.services))
-        tables.put_groups(found.changed_groups)
-        self._running = running
-        return found
 
 
 class AnalysisJob:
     """Keeps `core.analysis` up to date."""
 
-    def __init__(self, core: Core, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._threads = threads
-        self._pass = AnalysisPass(core.registry, core.config)
+        self._schedule = PassSchedule(core.registry, core.config)
+        self._starts: int | None = None
+        """The start of the worker that has the state of the last pass."""
         self._tracker = BottleneckTracker(now=core.clock())
         self._stored_at: dict[str, float] = {}
 
@@ -120,14 +98,30 @@ class AnalysisJob:
         return found
 
     async def _analyse(self) -> Analysis:
-        started_at = time.monotonic()
-        full, nodes = self._pass.due(self._core.clock())
-        observed, before = await self._collect(nodes), self._core.analysis.latest
-        found = await self._in_thread(lambda: self._pass.run(observed, before, self._core.clock(), full=full))
-        found = replace(found, seconds=time.monotonic() - started_at)
-        forgotten = self._core.analysis.latest.services.keys() - found.services.keys()
-        self._core.analysis.latest = found
-        await self._store_services(found.services, forgotten)
+        started_at, core, before = time.monotonic(), self._core, self._core.analysis.latest
+        starts, config = core.worker.starts, core.config
+
+        async def run(method: Callable[..., Iterator[Result]], *arguments: object) -> list[Result]:
+            return await core.worker.run_kept(AnalysisPass, starts, method, *arguments)
+
+        full, nodes = self._schedule.due(core.clock(), is_first=starts != self._starts)
+        if starts != self._starts:
+            await run(AnalysisPass.restart, replace(before, services={}))
+            for services in in_parts(before.services):
+                await run(AnalysisPass.restore, services)
+        # After a failure, what the worker keeps may be incomplete.
+        self._starts = None
+        if full:
+            await run(AnalysisPass.begin, config.analysis, config.envelopes)
+        async for observed in self._collect(nodes):
+            await run(AnalysisPass.put, observed)
+        snapshot = await asyncio.to_thread(core.registry.tables.snapshot, core.clock())
+        changes = await run(AnalysisPass.run, snapshot)
+        for each in changes:
+            await asyncio.to_thread(apply, core.registry, each)
+        found = replace(merged(before, changes), seconds=time.monotonic() - started_at)
+        core.analysis.latest, self._starts = found, starts
+        await self._store_services(found.services, before.services.keys() - found.services.keys())
         return found
 
     async def detect(self) -> tuple[Bottleneck, ...]:
@@ -136,7 +130,8 @@ class AnalysisJob:
         refused = tuple(self._refused(now))
         await self._count_energy(now)
         added = [each for module in extensions("findings") for each in await module.findings(self._core)]
-        of_nodes = await self._in_thread(lambda: findings(self._core.registry.tables.snapshot(now)))
+        snapshot = await asyncio.to_thread(self._core.registry.tables.snapshot, now)
+        of_nodes = await self._core.worker.run(findings, snapshot)
         found = (*of_nodes, *refused, *added)
         kept = {each.id for each in self._tracker.list()}
         changed = self._tracker.update(found, now)
@@ -149,16 +144,19 @@ class AnalysisJob:
         await self._store(_BOTTLENECKS, entries)
         return changed
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    async def _collect(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
+    async def _collect(self, nodes: Collection[str]) -> AsyncIterator[dict[str, list[ObservedContainer]]]:
+        """Yield the containers of nodes in parts."""
         observed: dict[str, list[ObservedContainer]] = {}
+        containers = 0
         for number, name in enumerate(nodes, 1):
             observed[name] = self._core.registry.usage.observed_containers(name)
-            if number % _NODES_AT_ONCE == 0:
+            containers += len(observed[name])
+            if containers >= _CONTAINERS_AT_ONCE:
+                yield observed
+                observed, containers = {}, 0
+            elif number % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return observed
+        yield observed
 
     async def _count_energy(self, now: float) -> None:
         """Count the energy of services, a few nodes at a time, since this reads all containers."""
@@ -197,7 +195,7 @@ class AnalysisJob:
             for name, each in services.items()
             if each.profiled and each.containers and now - before.get(name, -inf) >= _STORE_SECONDS
         }
-        packed = await self._in_thread(lambda: {name: pack_profile(each) for name, each in due.items()})
+        packed = await asyncio.to_thread(lambda: {name: pack_profile(each) for name, each in due.items()})
         if await self._store(_SERVICES, packed | dict.fromkeys(forgotten)):
             self._stored_at = {name: at for name, at in before.items() if name in services}
             self._stored_at |= dict.fromkeys(due, now)
@@ -221,13 +219,18 @@ def _decode_bottlenecks(stored: Iterable[bytes]) -> Iterator[Bottleneck]:
             log.warning("a stored bottleneck is invalid, and is ignored: %s", error)
 
 
-@asynccontextmanager
-async def restored_analysis(core: Core) -> AsyncIterator[AnalysisJob]:
+async def restored_analysis(core: Core) -> AnalysisJob:
     """Create the analysis, with the results from before a restart; `analysing` runs it."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis") as threads:
-        job = AnalysisJob(core, threads)
-        await job.restore()
-        yield job
+    job = AnalysisJob(core)
+    await job.restore()
+    return job
+
+
+def apply(registry: Registry, changes: AnalysisChanges) -> None:
+    """Write services and groups into the live tables."""
+    if changes.table is not None:
+        registry.tables.put_services(changes.table)
+    registry.tables.put_groups(changes.groups)
 
 
 @asynccontextmanager

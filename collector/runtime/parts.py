@@ -22,6 +22,7 @@ from collector.observe.registry import Registry
 from collector.runtime.applied import AppliedReports
 from collector.runtime.event_stream import EventStream
 from collector.runtime.tariff import TariffSource
+from collector.runtime.worker import Worker
 from collector.snapshot.tables import Snapshot
 
 _OLDEST_RATIO = 5.0
@@ -126,6 +127,8 @@ class Core:
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
     tariffs: TariffSource | None = None
     """Price and emissions of energy."""
+    worker: Worker = field(default_factory=Worker)
+    """Where analyses and plans are computed."""
     planning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a requested plan is made: many at once would take all threads and the CPU."""
 

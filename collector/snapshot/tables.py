@@ -1,7 +1,7 @@
 """The tables of a snapshot: nodes, tasks (containers) and services, one array per column."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -374,6 +374,22 @@ class Snapshot:
     def nodes_without_pending(self) -> Nodes | None:
         """The nodes before pending tasks were added; None if the snapshot was stored together with those."""
         return self._cache.get(_NODES_WITHOUT_PENDING) if self.pending.nodes.size else self.nodes
+
+    def stored(self) -> dict[str, Any]:
+        """All attributes but computed values, for `restored`."""
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        return found | {_NODES_WITHOUT_PENDING: self._cache.get(_NODES_WITHOUT_PENDING)}
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> "Snapshot":
+        """The snapshot of `stored`, with computed values shared as `_cache`, if it is there."""
+        attributes = dict(stored)
+        cache, nodes = attributes.pop("_cache", {}), attributes.pop(_NODES_WITHOUT_PENDING)
+        snapshot = cls(**attributes)
+        object.__setattr__(snapshot, "_cache", cache)
+        if nodes is not None:
+            cache[_NODES_WITHOUT_PENDING] = nodes
+        return snapshot
 
     def without_filters(self) -> "Snapshot":
         """The same cluster without the filters of features; cached values stay: none depends on those."""

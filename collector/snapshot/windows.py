@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,10 @@ class TaskWindows:
 
     def __len__(self) -> int:
         return len(self._buckets)
+
+    def columns(self) -> dict[str, Any]:
+        """The rows, and the buckets by number, as they are."""
+        return {"rows": self._rows} | {str(number): each for number, each in enumerate(self._buckets)}
 
     @cached_property
     def amounts(self) -> Amounts:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
+from collector.analysis.passes import AnalysisPass, merged
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
@@ -26,7 +27,7 @@ from collector.history.interface import UsageKey
 from collector.observe.registry import Registry
 from collector.observe.updates import Allocation
 from collector.observe.windows import BUCKET_SECONDS, BUCKETS
-from collector.runtime.analysis import AnalysisPass
+from collector.runtime.analysis import PassSchedule, apply
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.setup.hosts import Hosts
@@ -59,7 +60,7 @@ class SimulatedCollector:
         self.admission: AdmissionRule | None = None
         """None admits every placement of a policy, as the papers do."""
         self.latest = LatestAnalysis()
-        self._analysis = AnalysisPass(self.registry, self.config)
+        self._schedule, self._analysis = PassSchedule(self.registry, self.config), AnalysisPass()
         self._delays = None
         if round_trip_seconds is not None:
             # Nodes in a snapshot are in the order of their names, as hosts are.
@@ -93,9 +94,14 @@ class SimulatedCollector:
             self.registry.drop_old(now)
 
     def analyse(self, now: float) -> None:
-        full, nodes = self._analysis.due(now)
-        observed = {node: self.registry.usage.observed_containers(node) for node in nodes}
-        self.latest.latest = self._analysis.run(observed, self.latest.latest, now, full=full)
+        full, nodes = self._schedule.due(now)
+        if full:
+            next(self._analysis.begin(self.config.analysis, self.config.envelopes))
+        next(self._analysis.put({node: self.registry.usage.observed_containers(node) for node in nodes}))
+        changes = list(self._analysis.run(self.registry.tables.snapshot(now)))
+        self.latest.latest = merged(self.latest.latest, changes)
+        for each in changes:
+            apply(self.registry, each)
         self._snapshot = None
         if self.admission is not None:
             self.admission.record.observe(self.snapshot(now))

@@ -45,7 +45,7 @@ async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
     gc.disable()
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    async with running(config) as collector:
+    async with running(config, is_separate=True) as collector:
         gc.freeze()
         gc.enable()
         status = f"listening on {collector.address.url}"

@@ -47,6 +47,10 @@ class PolicyChoice:
     policy: Policy
     settings: PolicySettings
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A policy consists of functions: it is found by its name.
+        return _choice, (self.policy.name, self.settings)
+
     def place(self, snapshot: Snapshot, request: Request) -> Ranking:
         assert self.policy.place is not None
         return self.policy.place(snapshot, request, self.settings)
@@ -59,6 +63,10 @@ class PolicyChoice:
     def rebalance(self, snapshot: Snapshot) -> Plan:
         assert self.policy.rebalance is not None
         return self.policy.rebalance(snapshot, self.settings)
+
+
+def _choice(name: str, settings: PolicySettings) -> PolicyChoice:
+    return PolicyChoice(POLICIES[name], settings)
 
 
 def excluding(requests: Sequence[Request], nodes: frozenset[str]) -> list[Request]:

@@ -4,7 +4,6 @@ A stop is stored in the history before it is carried out, and drivers note it on
 collector that was killed, even one that lost its history, knows which services to start.
 """
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -137,7 +136,7 @@ class Brownout(Controller):
         """Return the nodes that a move relieves, now or as soon as the effect of the last one shows."""
         if alert_policy is None or not short.keys() - {BUDGET}:
             return frozenset()
-        plan = await asyncio.to_thread(alert_policy.rebalance, snapshot)
+        plan = await self._core.worker.run(alert_policy.rebalance, snapshot)
         context = self._actor.situation.guard_context(snapshot)
         relieved: set[str] = set()
         for action in plan.actions:

@@ -1,6 +1,5 @@
 """The control loop: its decisions, its status, and the switch that pauses it."""
 
-import asyncio
 from dataclasses import dataclass, fields
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -155,10 +154,11 @@ async def replay(api: Api, query: ReplayQuery) -> ReplayedDecision:
         raise ApiError(HTTPStatus.GONE, detail, "id") from error
     if found.request is None:
         async with api.planning:
-            plan = await asyncio.to_thread(policy.rebalance, snapshot)
+            plan = await api.worker.run(policy.rebalance, snapshot)
     else:
         question = msgspec.convert(found.request, PlacementQuestion)
-        plan = plan_room(snapshot, question, policy, api.config.placement.default_class).plan
+        default_class = api.config.placement.default_class
+        plan = (await api.worker.run(plan_room, snapshot, question, policy, default_class)).plan
     recorded, replayed = tuple(step.action for step in found.steps), plan.actions
     same = recorded == replayed and found.left == plan.left
     return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)

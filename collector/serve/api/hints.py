@@ -1,6 +1,5 @@
 """Hints for containers: placement, rebalancing, reservations; and the list of policies."""
 
-import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -8,7 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.config import ControlConfig
 from collector.decide.answers import (
     PlacementHint,
     PlanHint,
@@ -18,7 +16,6 @@ from collector.decide.answers import (
     ReservationList,
 )
 from collector.decide.policies.interface import PolicySettings
-from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.policies.table import POLICIES
 from collector.decide.question import Name, PlacementQuestion, resolve_policy
 from collector.decide.ranking import hint
@@ -74,12 +71,8 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
     # A plan for a large cluster takes seconds.
     async with core.planning:
-        return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
-
-
-def plan(snapshot: Snapshot, chosen: PolicyChoice, control: ControlConfig) -> PlanHint:
-    """Return the plan of a policy."""
-    made = chosen.rebalance(snapshot)
+        snapshot, control = await core.snapshot(), core.config.control
+        made = await core.worker.run(chosen.rebalance, snapshot)
     return PlanHint(
         policy=chosen.policy.name,
         at=snapshot.at,

@@ -299,6 +299,8 @@ def metrics_registry(api: Api) -> CollectorRegistry:
     registry.register(_MetricsCollector(api))
     registry.register(api.counters.ingest_duration)
     ProcessCollector(registry=registry)
+    # Without values while it is not running.
+    ProcessCollector("wattpack_collector_worker", lambda: api.worker.pid or 0, registry=registry)
     return registry
 
 

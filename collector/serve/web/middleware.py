@@ -8,7 +8,7 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from collector.common.errors import ApiError, QuestionError
+from collector.common.errors import ApiError, QuestionError, WorkerUnavailable
 from collector.config import HttpConfig
 from collector.history.interface import HistoryUnavailable
 from wire.address import parse_address
@@ -31,8 +31,9 @@ def problem_documents(paths: Iterable[str]) -> Middleware:
             response = error.response()
         except QuestionError as error:
             response = ApiError(error.status, str(error), error.field).response()
-        except HistoryUnavailable as error:
-            detail = f"the history is unavailable: {error}"
+        except (HistoryUnavailable, WorkerUnavailable) as error:
+            is_history = isinstance(error, HistoryUnavailable)
+            detail = f"the history is unavailable: {error}" if is_history else str(error)
             headers = {"Retry-After": _RETRY_AFTER_SECONDS}
             response = ApiError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers).response()
         except web.HTTPException as error:

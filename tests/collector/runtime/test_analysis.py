@@ -1,7 +1,5 @@
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -37,10 +35,9 @@ async def analysis_job(path: Path, clock: Clock) -> AsyncIterator[tuple[Core, An
     config = settings(path)
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, clock)
-        with ThreadPoolExecutor(1) as threads:
-            job = AnalysisJob(core, threads)
-            await job.restore()
-            yield core, job
+        job = AnalysisJob(core)
+        await job.restore()
+        yield core, job
 
 
 def sketch(value: float, samples: int) -> Sketch:
@@ -275,7 +272,7 @@ async def test_readyz_shows_a_pass_that_fails(tmp_path: Path, monkeypatch: pytes
 
     async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
         with monkeypatch.context() as patch:
-            patch.setattr("collector.runtime.analysis.analyse", fail)
+            patch.setattr("collector.analysis.passes.analyse", fail)
             with pytest.raises(ValueError, match="no idea"):
                 await job.analyse()
         assert "no idea" in (await ready(core)).problems[0]
@@ -288,13 +285,16 @@ async def test_the_analysis_runs_periodically_and_retries_after_a_failure(
 ) -> None:
     config = settings(tmp_path / "history.db")
     tries: asyncio.Queue[str] = asyncio.Queue()
+    done = asyncio.Event()
     analyse = AnalysisJob.analyse
 
     async def failing_at_first(self: AnalysisJob) -> object:
         tries.put_nowait("think")
         if tries.qsize() == 1:
             raise ValueError("no idea")
-        return await analyse(self)
+        found = await analyse(self)
+        done.set()
+        return found
 
     async def at_once(_seconds: float) -> None:
         await sleep(0)
@@ -305,10 +305,8 @@ async def test_the_analysis_runs_periodically_and_retries_after_a_failure(
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
         apply_report(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)
-        async with restored_analysis(core) as job, analysing(core, job):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(10):
-                    while "web" not in core.analysis.latest.services:
-                        await sleep(0)
+        async with analysing(core, await restored_analysis(core)):
+            async with asyncio.timeout(10):
+                await done.wait()
             assert "web" in core.analysis.latest.services
     assert "no idea" in caplog.text

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from collector.config import LimitsConfig
-from collector.decide.answers import PlanHint
 from collector.main import running
-from collector.serve.api.hints import plan
+from collector.runtime.worker import Worker
 from collector.serve.web.backpressure import Backpressure
 from collector.serve.web.scopes import TRUSTED, Caller, Scope
 from collector.serve.web.tokens import edit_tokens, make_token
@@ -60,18 +59,22 @@ async def test_one_token_does_not_take_all_streams(readers: Readers) -> None:
 
 
 async def test_plans_are_made_one_at_a_time(readers: Readers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes a thread, and the lease is renewed by one too."""
+    """The collector's own plans and passes wait for at most one."""
     at_once = most = 0
 
-    def counted(*arguments: Any) -> PlanHint:
+    run = Worker.run
+
+    async def counted(worker: Worker, function: Callable[..., object], *arguments: object) -> object:
         nonlocal at_once, most
+        if function.__name__ != "rebalance":
+            return await run(worker, function, *arguments)
         at_once += 1
         most = max(most, at_once)
-        made = plan(*arguments)
+        made = await run(worker, function, *arguments)
         at_once -= 1
         return made
 
-    monkeypatch.setattr("collector.serve.api.hints.plan", counted)
+    monkeypatch.setattr(Worker, "run", counted)
 
     async def ask(who: str) -> int:
         url = f"{readers.url}/v1/hints/rebalance"
