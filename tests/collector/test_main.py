@@ -115,8 +115,12 @@ async def test_a_start_answers_what_is_known_and_decides_nothing_until_usage_is_
 
 async def answer(collector: Client, method: str, path: str) -> tuple[int, Any]:
     body = encode([partial_report(sequence=2)]) if path == "/v1/reports" else b"{}"
-    given = {"data": body, "headers": {"Content-Type": "application/json"}} if method == "POST" else {}
-    async with collector.http.request(method, collector.url + path, **given) as response:
+    async with collector.http.request(
+        method,
+        collector.url + path,
+        data=body if method == "POST" else None,
+        headers={"Content-Type": "application/json"},
+    ) as response:
         return response.status, await response.json()
 
 

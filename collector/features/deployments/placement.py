@@ -4,8 +4,8 @@ The collector does not create services: their creator does, with its own rights,
 constraints of the response. The control loop removes these later.
 """
 
-from collections import Counter, defaultdict
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from http import HTTPStatus
 from math import isfinite

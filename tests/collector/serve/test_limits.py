@@ -228,8 +228,8 @@ async def test_a_history_that_holds_a_flood_does_not_fill_the_memory_at_the_star
         core = collector.core
         stored = await core.history.load_state(LIMITS)
         assert sum(len(each.report.containers) for each in stored.reports) <= 1 + LIMITS.max_containers
-        usage = await core.history.load_usage(core.registry.names(), LIMITS)
-        assert all(len(body) <= flood for _, body in usage.pending)
+        kept = await core.history.load_usage(core.registry.names(), LIMITS)
+        assert all(len(body) <= flood for _, body in kept.pending)
         assert core.registry.container_count() <= 1 + LIMITS.max_containers
         [alpha] = core.registry.nodes(core.clock(), node="alpha")
         assert list(alpha.run.containers) == ["id-of-web"]
