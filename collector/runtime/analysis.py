@@ -70,6 +70,8 @@ class AnalysisJob:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._schedule = PassSchedule(core.registry, core.config)
+        self._passing = asyncio.Lock()
+        """Held during a pass, which consists of several calls of the worker."""
         self._starts: int | None = None
         """The start of the worker that has the state of the last pass."""
         self._tracker = BottleneckTracker(now=core.clock())
@@ -89,7 +91,8 @@ class AnalysisJob:
         """Run one pass and publish its result; `/readyz` shows if it fails."""
         outages = self._core.outages
         try:
-            found = await self._analyse()
+            async with self._passing:
+                found = await self._analyse()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             outages.begin(Dependency.ANALYSIS, f"the analysis failed ({why}): its last results stay in use")
