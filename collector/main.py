@@ -204,6 +204,8 @@ async def restore_usage(core: Core) -> None:
     for jobs in extensions("jobs"):
         if hasattr(jobs, "restore"):
             await jobs.restore(core)
+    # Nodes can report again only from now on.
+    registry.restored_at = core.clock()
     core.outages.end(Dependency.STATE, f"restored the usage in {time.monotonic() - began:.1f} s")
 
 

@@ -21,7 +21,7 @@ from collector.act.queue_events import QueueState, promised_tasks
 from collector.act.records import Decision, DecisionOutcome, Trigger
 from collector.act.situation import Situation
 from collector.act.verification import alerts, load
-from collector.common.errors import LimitError
+from collector.common.errors import LimitError, WorkerUnavailable
 from collector.common.extensions import extend
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
@@ -112,8 +112,12 @@ class ControlLoop:
             await follow_up(self.actor.situation)
             return
         if self._timer_policy is not None and await self._is_due(self._timer_policy):
-            self._timer_ran_at = self._core.clock()
-            await self._run_timer_policy(self._timer_policy)
+            ran_at, self._timer_ran_at = self._timer_ran_at, self._core.clock()
+            try:
+                await self._run_timer_policy(self._timer_policy)
+            except WorkerUnavailable:
+                self._timer_ran_at = ran_at
+                raise
         await self._start_waiting()
         await self._run_controllers(before_timer=False)
         await follow_up(self.actor.situation)

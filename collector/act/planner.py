@@ -126,9 +126,14 @@ class Planner:
             before=load(snapshot, nodes),
             ended_at=context.now if is_dry or not steps else None,
         )
-        packed = await self._situation.core.worker.run(pack, snapshot)
         waiting = self._situation.waiting.keys() | self._situation.completed.stopped.keys()
-        decision = await self._situation.journal.add(decision, packed, waiting)
+        try:
+            packed = await self._situation.core.worker.run(pack, snapshot)
+            decision = await self._situation.journal.add(decision, packed, waiting)
+        except BaseException:
+            # It is made again: nobody knows of it.
+            self._last_recorded.pop((trigger, decider.subject), None)
+            raise
         self.decided[trigger, decider.policy] += 1
         _log(decision)
         return decision

@@ -163,6 +163,7 @@ class Situation:
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the cluster, with pending placements."""
+        self.core.require_state()
         taken = await asyncio.to_thread(self.core.registry.tables.snapshot, self.core.clock())
         folded = self.core.reservations.fold(taken, self.core.clock())
         stopped = waiting_tasks(self.completed)

@@ -116,8 +116,9 @@ class AnalysisJob:
         self._starts = None
         if full:
             await run(AnalysisPass.begin, config.analysis, config.envelopes)
-        async for observed in self._collect(nodes):
-            await run(AnalysisPass.put, observed)
+        # Sent in order without waiting for each: a plan between two of them would hold up all.
+        sent = [asyncio.create_task(run(AnalysisPass.put, each)) async for each in self._collect(nodes)]
+        await asyncio.gather(*sent)
         snapshot = await asyncio.to_thread(core.registry.tables.snapshot, core.clock())
         changes = await run(AnalysisPass.run, snapshot)
         for each in changes:

@@ -126,6 +126,7 @@ class Sender:
         except BaseException:
             self._held = {}
             raise
+        self._before = {}
         yield Keep(frozenset(number for number, _ in self._held.values()))
         yield self._found(snapshot)
 

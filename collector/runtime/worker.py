@@ -34,7 +34,6 @@ _READY = "the process that computes works again"
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """It computes on one core: the others serve."""
-_STOP_SECONDS = 5.0
 
 
 class Worker:
@@ -90,6 +89,8 @@ class ChildProcess(Worker):
             raise WorkerUnavailable(f"{ENDED}: it is started again within {_LONGEST_PAUSE_SECONDS:g} s")
         loop, number = asyncio.get_running_loop(), next(self._numbers)
         done: asyncio.Future[list[Any]] = loop.create_future()
+        # It may fail while the call is still being sent, which fails too.
+        done.add_done_callback(lambda each: each.cancelled() or each.exception())
         self._waiting[number] = done, []
         try:
             call = kind, function, arguments
@@ -106,12 +107,16 @@ class ChildProcess(Worker):
         self._outages.watch(Dependency.WORKER)
         while True:
             started_at, ended = time.monotonic(), asyncio.Event()
-            connection, process = self._start(ended)
             try:
-                await ended.wait()
-            finally:
-                status = self._stop(connection, process)
-            why = f"signal {-status}" if status < 0 else f"status {status}"
+                connection, process = self._start(ended)
+            except (OSError, RuntimeError) as error:
+                why = f"it cannot be started: {error}"
+            else:
+                try:
+                    await ended.wait()
+                finally:
+                    status = self._stop(connection, process)
+                why = f"signal {-status}" if status < 0 else f"status {status}"
             problem = f"{ENDED} ({why}): analysis and plans wait until it is started again"
             self._outages.begin(Dependency.WORKER, problem)
             is_early = time.monotonic() - started_at < 2 * _LONGEST_PAUSE_SECONDS
@@ -120,6 +125,14 @@ class ChildProcess(Worker):
 
     def _start(self, ended: asyncio.Event) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
         ours, theirs = socket.socketpair()
+        reading = threading.Thread(
+            target=self._read,
+            args=(ours, ended, asyncio.get_running_loop()),
+            name="worker results",
+            daemon=True,
+        )
+        # It closes our end when it ends: at once, if no process takes the other one.
+        reading.start()
         with theirs:
             process = subprocess.Popen(  # noqa: S603 - ourselves
                 (sys.executable, "-P", "-m", "collector.runtime.worker_process", str(theirs.fileno())),
@@ -130,8 +143,6 @@ class ChildProcess(Worker):
             )
         self.starts += 1
         self.pid, self._connection, self._sender = process.pid, ours, Sender()
-        reading = (ours, ended, asyncio.get_running_loop())
-        threading.Thread(target=self._read, args=reading, name="worker results", daemon=True).start()
         return ours, process
 
     def _stop(self, connection: socket.socket, process: "subprocess.Popen[bytes]") -> int:
@@ -139,11 +150,9 @@ class ChildProcess(Worker):
         self.pid = self._connection = None
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
-        try:
-            status = process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait()
+        # What it keeps can be lost; one that has ended already keeps its status.
+        process.kill()
+        status = process.wait()
         for done, _ in self._waiting.values():
             if not done.done():
                 done.set_exception(WorkerUnavailable(f"{ENDED} during a computation: it is started again"))
@@ -161,7 +170,9 @@ class ChildProcess(Worker):
                         loop.call_soon_threadsafe(self._finish, number, content)
                     elif waiting := self._waiting.get(number):
                         waiting[1].append(content)
-            except (OSError, EOFError):
+            except Exception as error:
+                if not isinstance(error, OSError | EOFError):
+                    log.exception("a result of the process that computes cannot be read")
                 loop.call_soon_threadsafe(ended.set)
 
     def _finish(self, number: int, error: BaseException | None) -> None:

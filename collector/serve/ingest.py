@@ -38,6 +38,7 @@ async def receive_reports(core: Core, request: web.Request) -> web.Response:
 
 
 async def _receive(core: Core, request: web.Request) -> Receipt:
+    core.require_state()
     caller, backpressure = request[CALLER], request.app[BACKPRESSURE]
     reports = parse_reports(await read_body(request))
     check_sender(reports, caller)

@@ -103,6 +103,7 @@ async def test_a_start_answers_what_is_known_and_decides_nothing_until_usage_is_
             for method, path in (
                 ("GET", "/readyz"),
                 ("POST", "/v1/hints/placement"),
+                ("POST", "/v1/room"),
                 ("POST", "/v1/reports"),
             ):
                 status, detail = await answer(early, method, path)

@@ -152,13 +152,13 @@ async def replay(api: Api, query: ReplayQuery) -> ReplayedDecision:
     except msgspec.DecodeError as error:
         detail = "another version of the collector stored the snapshot behind this decision"
         raise ApiError(HTTPStatus.GONE, detail, "id") from error
-    if found.request is None:
-        async with api.planning:
+    async with api.planning:
+        if found.request is None:
             plan = await api.worker.run(policy.rebalance, snapshot)
-    else:
-        question = msgspec.convert(found.request, PlacementQuestion)
-        default_class = api.config.placement.default_class
-        plan = (await api.worker.run(plan_room, snapshot, question, policy, default_class)).plan
+        else:
+            question = msgspec.convert(found.request, PlacementQuestion)
+            default_class = api.config.placement.default_class
+            plan = (await api.worker.run(plan_room, snapshot, question, policy, default_class)).plan
     recorded, replayed = tuple(step.action for step in found.steps), plan.actions
     same = recorded == replayed and found.left == plan.left
     return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import hypothesis
 import numpy as np
@@ -135,6 +135,25 @@ async def test_a_killed_process_fails_its_calls_shows_and_returns_with_a_full_pa
         check_same(await job.analyse(), await same.analyse())
         await until(lambda: not outages.problems)
         assert caplog.text.count("signal 9") == 1
+
+
+@pytest.mark.slow
+async def test_a_process_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    outages, start, failed = Outages(), subprocess.Popen, asyncio.Event()
+
+    def fail_once(*given: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        if not failed.is_set():
+            failed.set()
+            raise BlockingIOError("no more processes")
+        return start(*given, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", fail_once)
+    async with child_process(outages) as worker:
+        await failed.wait()
+        with pytest.raises(WorkerUnavailable, match="is started again"):
+            await worker.run(pid)
+        await until(lambda: worker.pid)
+        assert await worker.run(pid) == worker.pid
 
 
 @pytest.mark.slow
