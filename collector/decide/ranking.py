@@ -120,14 +120,25 @@ def place_together(
     risky = frozenset[str]()
     for _ in range(_ATTEMPTS):
         placed = chosen.place_all(snapshot, excluding(requests, left | risky))
-        if admission is None or not placed.nodes:
-            return placed
-        tasks = [one.pending_on(node) for one, node in zip(requests, placed.nodes, strict=True)]
-        more = admission.overloaded(snapshot, tasks, has_margins=chosen.policy.has_margins)
+        more = overloaded_by(snapshot, requests, placed, chosen, admission)
         if not more:
             return placed
         risky |= more
     return ApplicationPlacement(why_not=f"{Rejection.RISK.text}: {', '.join(sorted(risky))}")
+
+
+def overloaded_by(
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    placed: ApplicationPlacement,
+    chosen: PolicyChoice,
+    admission: AdmissionRule | None,
+) -> frozenset[str]:
+    """Return the nodes that admit not all that is placed there."""
+    if admission is None or not placed.nodes:
+        return frozenset()
+    tasks = [one.pending_on(node) for one, node in zip(requests, placed.nodes, strict=True)]
+    return admission.overloaded(snapshot, tasks, has_margins=chosen.policy.has_margins)
 
 
 def warm_up(

@@ -9,9 +9,15 @@ from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, PowerOn
 from collector.decide.policies.admission.rule import AdmissionRule
-from collector.decide.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Request
+from collector.decide.policies.interface import (
+    STALE_SECONDS,
+    ApplicationPlacement,
+    Ranking,
+    Rejection,
+    Request,
+)
 from collector.decide.policies.resolve import PolicyChoice
-from collector.decide.ranking import place_together, rank
+from collector.decide.ranking import overloaded_by, rank
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import describe_refusals, placed_answer, refused_answer
 from collector.features.network.applications.problem import build
@@ -31,10 +37,15 @@ def place_application(
     """Return a node for each container of an application; or the reason why not, and what would be needed.
 
     A policy that does not place applications as a whole places one container after the other, within the
-    bound of those before. If one finds no node, the first one goes elsewhere, and all others after it.
+    bound of those before. If one finds no node, the first one goes elsewhere, and all others after it. So
+    does one whose placement as a whole would overload a node.
     """
+    risky = frozenset[str]()
     if choice.policy.place_all is not None:
-        return place_together(snapshot, requests, choice, admission=admission)
+        placed = choice.place_all(snapshot, requests)
+        risky = overloaded_by(snapshot, requests, placed, choice, admission)
+        if not risky:
+            return placed
     stale_seconds = getattr(choice.settings, "stale_seconds", STALE_SECONDS)
     built = build(snapshot, requests, stale_seconds=stale_seconds)
     failure = ""
@@ -48,10 +59,10 @@ def place_application(
         found = _follow(snapshot, requests, choice, start, first, admission)
         if not isinstance(found, str):
             nodes, needs = found
-            placed = np.zeros(built.problem.allowed.shape, dtype=np.int64)
-            np.add.at(placed, (built.kind, nodes), 1)
+            counts = np.zeros(built.problem.allowed.shape, dtype=np.int64)
+            np.add.at(counts, (built.kind, nodes), 1)
             names = tuple(snapshot.nodes.names[row] for row in nodes)
-            return msgspec.structs.replace(placed_answer(snapshot, built, placed), nodes=names, needs=needs)
+            return msgspec.structs.replace(placed_answer(snapshot, built, counts), nodes=names, needs=needs)
         failure = failure or found
         if not built.problem.is_bounded:
             break
@@ -59,6 +70,8 @@ def place_application(
         is_tried |= built.problem.near_to(start)
     if greedy.solve(built.problem) is None:
         return refused_answer(snapshot, requests, built, stale_seconds=stale_seconds)
+    if risky:
+        return ApplicationPlacement(why_not=f"{Rejection.RISK.text}: {', '.join(sorted(risky))}; {failure}")
     return ApplicationPlacement(
         why_not=f"policy {choice.policy.name} places one container after the other: {failure}",
         needed=("policy net-aware, which places the containers together",),
