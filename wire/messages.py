@@ -217,8 +217,8 @@ class Event(_Message, frozen=True):
 class Alert(_Message, frozen=True):
     """A resource of the node is, or was, a bottleneck. `(node, resource, opened_at)` identifies the alert.
 
-    The report that opens an alert, or names another container, also has the state of the node and of the
-    container in the last sample.
+    The report that opens or changes an alert also has the state of the node and of the named container in the
+    last sample.
     """
 
     resource: Resource

@@ -7,17 +7,20 @@ twenty.
 
 A sample without a value for the resource is skipped. An open alert also waits for the indicators that opened
 it. If they stay unreadable for long, the alert closes, and its evidence states the reason.
+
+An open alert is raised again when another container uses the most, or when the share that must go differs
+from the last one by half the hysteresis in as many samples as open an alert.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from statistics import fmean
 
 from msgspec.structs import replace
 
 from agent.bottlenecks.indicators import (
+    HYSTERESIS_RATIO,
     INDICATORS,
     PRESSURE_RATIO,
     USAGE_RATIO,
@@ -44,7 +47,7 @@ class BottleneckDetector:
         self._detectors = tuple(_ResourceDetector(resource, settings) for resource in RESOURCES)
 
     def update(self, sample: NodeSample) -> tuple[Alert, ...]:
-        """Alerts that this sample opened or closed, or that now name another container."""
+        """Alerts that this sample opened, changed or closed."""
         alerts = (each.update(sample) for each in self._detectors)
         return tuple(alert for alert in alerts if alert is not None)
 
@@ -87,6 +90,8 @@ class _OpenAlert:
     opened_monotonic_seconds: float
     indicators: set[Indicator]
     """Indicators that were above their limit since it opened."""
+    excesses: list[tuple[float, bool]]
+    """The share that must go in the last samples, and whether it is one of time."""
     below_samples: int = 0
     candidate: str | None = None
     """A container that used more than the named one in the last `candidate_samples` samples."""
@@ -143,7 +148,8 @@ class _ResourceDetector:
         self._pending = _Pending()
         evidence = pending.evidence(rates)
         alert = Alert(resource=self._resource, opened_at=rates.unix_seconds, evidence=evidence)
-        self.open_alert = _OpenAlert(alert, evidence, sample.monotonic_seconds, above)
+        excesses = [self._excess(sample, levels)]
+        self.open_alert = _OpenAlert(alert, evidence, sample.monotonic_seconds, above, excesses)
         usage = {container: used / pending.samples for container, used in pending.usage.items()}
         return self._name(self.open_alert, sample, usage)
 
@@ -160,12 +166,18 @@ class _ResourceDetector:
             open_alert.candidate_samples + 1 if candidate == open_alert.candidate else 1
         )
         open_alert.candidate = candidate
-        if candidate is None or open_alert.candidate_samples < self._settings.samples:
+        excesses = [*open_alert.excesses, self._excess(sample, levels)]
+        open_alert.excesses = excesses[-self._settings.samples :]
+        if candidate is not None and open_alert.candidate_samples >= self._settings.samples:
+            return self._name(open_alert, sample, usage)
+        drifts = [excess - (open_alert.alert.excess_ratio or 0.0) for excess, _ in open_alert.excesses]
+        # All in the same direction.
+        if max(min(drifts), -max(drifts)) < HYSTERESIS_RATIO / 2:
             return None
-        return self._name(open_alert, sample, usage)
+        return self._change(open_alert, sample)
 
     def _name(self, open_alert: _OpenAlert, sample: NodeSample, usage: Mapping[str, float]) -> Alert:
-        """Set the container with the highest usage and the current ratios in the alert."""
+        """Set the container with the highest usage and the current values in the alert."""
         names = {container.id: container.info.name for container in sample.containers}
         # Only containers that still run: nothing can be done about the others.
         present = [container for container in usage if container in names]
@@ -174,24 +186,20 @@ class _ResourceDetector:
         if top is not None:
             name = display_name(names[top], top)
             evidence += f"; highest usage: {name}, {format_amount(self._resource, usage[top])}"
-        excess, worst = max(
-            (
-                (indicator.excess(sample.rates, self._settings), indicator)
-                for indicator in self._indicators
-                if indicator in open_alert.indicators
-            ),
-            key=itemgetter(0),
-        )
+        return self._change(open_alert, sample, evidence=evidence, container=top, name=name)
+
+    def _change(self, open_alert: _OpenAlert, sample: NodeSample, **changes: str | None) -> Alert:
+        """Change the alert, and set what must go and the current ratios."""
+        excess, by_time = max(open_alert.excesses)
+        ratios = self._current_ratios(sample)
         open_alert.alert = replace(
-            open_alert.alert,
-            evidence=evidence,
-            container=top,
-            name=name,
-            excess_ratio=excess,
-            by_time=worst.is_by_time,
-            **self._current_ratios(sample),
+            open_alert.alert, excess_ratio=excess, by_time=by_time, **ratios, **changes
         )
         return open_alert.alert
+
+    def _excess(self, sample: NodeSample, indicators: Iterable[Indicator]) -> tuple[float, bool]:
+        """Return the largest share that must go, and whether it is one of time."""
+        return max((each.excess(sample.rates, self._settings), each.is_by_time) for each in indicators)
 
     def _close(self, open_alert: _OpenAlert, sample: NodeSample, how: str) -> Alert:
         self.open_alert = None

@@ -52,8 +52,8 @@ def planned_step(
 def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[int]]:
     """Return indices of steps that may run concurrently.
 
-    These are consecutive moves, up to a limit; and stops and starts that keep promises: on each node, all
-    stops before a start, then all starts before the next stop.
+    These are consecutive moves that share no node, up to a limit; and stops and starts that keep promises: on
+    each node, all stops before a start, then all starts before the next stop.
     """
 
     def kind(index: int) -> tuple[bool, bool]:
@@ -66,8 +66,15 @@ def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[i
         if is_promise:
             yield from _rounds(steps, indices)
             continue
-        size = max(1, max_concurrent_moves) if is_move else 1
-        yield from (indices[start : start + size] for start in range(0, len(indices), size))
+        size = max_concurrent_moves if is_move else 1
+        batch, affected = list[int](), frozenset[str]()
+        for index in indices:
+            nodes = affected_nodes(steps[index].action)
+            if batch and (len(batch) >= size or nodes & affected):
+                yield batch
+                batch, affected = [], frozenset()
+            batch, affected = [*batch, index], affected | nodes
+        yield batch
 
 
 def _rounds(steps: Sequence[Step], indices: Sequence[int]) -> Iterator[list[int]]:

@@ -11,9 +11,10 @@ at which nodes are relieved.
 
 Containers move only if the alert can close once they are gone: together, they use the share of the resource
 by which the alert's indicator exceeds the level at which it closes. If the named container does not suffice,
-has ended or may not move, those that use the most move as well, or instead; what uses hardly anything never
-does. If that is not enough, nothing moves, and the plan says what would help. Nodes are compared by the
-indicator of the alert: by the time that the resource is busy or waited for, or by the share that is used.
+has ended or may not move, those that use the most move as well, or instead, but none that uses less than that
+share divided by the number of moves of a plan. If that is not enough, nothing moves, and the plan says what
+would help. Nodes are compared by the indicator of the alert: by the time that the resource is busy or waited
+for, or by the share that is used.
 
 A container that no move brought to its node need not stay there for the cool-down if an alert names it: a new
 container that fills a node would otherwise drive out the older ones.
@@ -48,11 +49,8 @@ from wire.resources import RESOURCES, Resource
 _SPREAD_PENALTY = 10.0
 """More than the largest difference in availability."""
 _ROUNDING = 1e-9
-_CLOSES_BELOW = 0.8
-"""The level at which alerts close by default, for those that do not say how much must go."""
-_LEAST_PART = 0.05
-"""The least share of what a node uses of the short resource that is worth a move, which restarts a container:
-half of the smallest fall, of ten points, that closes an alert."""
+_OPENS_AT, _CLOSES_BELOW = 0.9, 0.8
+"""The levels at which alerts open and close by default, for those that do not say how much must go."""
 
 
 def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking:
@@ -143,7 +141,7 @@ class _ReliefPlanner:
         self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
         self._by_time = nodes.by_time & ~np.isnan(nodes.busy)
         level = np.where(self._by_time, nodes.busy, nodes.used_ratio)
-        guess = np.fmax(0.0, 1.0 - _CLOSES_BELOW / np.fmax(level, _CLOSES_BELOW))
+        guess = 1.0 - _CLOSES_BELOW / np.fmax(level, _OPENS_AT)
         self._excess = np.where(np.isnan(nodes.excess), guess, nodes.excess)
         short = np.argwhere(nodes.bottleneck)
         worst_first = np.argsort(-self._excess[nodes.bottleneck], kind="stable")
@@ -159,39 +157,46 @@ class _ReliefPlanner:
 
         if self.planned.room == 0:
             return nothing(f"a plan has at most {counted(self._settings.moves, 'move')}")
+        part, excess = self._part[:, resource], float(self._excess[node, resource])
         there = self._snapshot.tasks_on(node)
-        there = there[self.planned.home[there] == node]
-        named = int(nodes.culprit[node, resource])
-        if named != NOWHERE and self.planned.home[named] != tasks.node[named]:
-            return nothing(f"{tasks.names[named]}, which the alert names, moves already")
+        stays = self.planned.home[there] == node
+        there, gone = there[stays], float(part[there[~stays]].sum())
+        if excess <= 0.0:
+            return f"the alert about {RESOURCES[resource]} of {nodes.names[node]} is about to close"
+        if gone >= excess - _ROUNDING:
+            return None
         if not there.size:
             return nothing("no container is left there to move")
-        if named != NOWHERE and tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
+        named = int(nodes.culprit[node, resource])
+        if named in there and tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
             self.planned.may_leave[named] = True
-        part = self._part[:, resource]
         most_first = there[np.argsort(-part[there], kind="stable")]
-        leaving = most_first[self.planned.may_leave[most_first] & (part[most_first] >= _LEAST_PART)]
+        least = excess / self._settings.moves
+        leaving = most_first[self.planned.may_leave[most_first] & (part[most_first] >= least)]
         leaving = np.concatenate((leaving[leaving == named], leaving[leaving != named]))
-        reliefs = self._find(node, leaving.tolist(), resource)
+        reliefs = self._find(node, leaving.tolist(), resource, excess - gone)
         if reliefs is None:
             return nothing(self._why_not(node, resource, most_first, leaving))
         for each in reliefs:
             self._add(each)
         return None
 
-    def _find(self, node: int, leaving: Sequence[int], resource: int) -> list[_Relief] | None:
-        """Find moves that let the alert close together; None if there are none."""
-        needed = float(self._excess[node, resource])
-        reliefs: list[_Relief] = []
+    def _find(self, node: int, leaving: Sequence[int], resource: int, needed: float) -> list[_Relief] | None:
+        """Find moves that let the alert close together, none of them needless; None if there are none."""
+        part, reliefs = self._part[:, resource], list[_Relief]()
         for task in leaving[: self.planned.room]:
             if (relief := self._relief(node, task, resource)) is not None:
                 reliefs.append(relief)
                 self.planned.put(task, relief.target)
-                needed -= float(self._part[task, resource])
+                needed -= float(part[task])
                 if needed <= _ROUNDING:
                     break
         for relief in reliefs:
             self.planned.put(relief.task, node)
+        for relief in sorted(reliefs, key=lambda each: float(part[each.task])):
+            if needed + part[relief.task] <= _ROUNDING:
+                needed += float(part[relief.task])
+                reliefs.remove(relief)
         return reliefs if reliefs and needed <= _ROUNDING else None
 
     def _relief(self, node: int, task: int, resource: int) -> _Relief | None:

@@ -138,12 +138,15 @@ class Brownout(Controller):
             return frozenset()
         plan = await self._core.worker.run(alert_policy.rebalance, snapshot)
         context = self._actor.situation.guard_context(snapshot)
-        relieved: set[str] = set()
+        relieved, refused = frozenset[str](), frozenset[str]()
         for action in plan.actions:
             refusal = first_refusal(planned_step(action, snapshot, Trigger.ALERT), context)
-            if refusal is None or refusal[0] in _TEMPORARY_GUARDS:
-                relieved |= affected_nodes(action)
-        return frozenset(relieved)
+            nodes = affected_nodes(action)
+            # Later steps on the nodes of a refused one are dropped, and earlier ones do not suffice.
+            if nodes & refused or (refusal is not None and refusal[0] not in _TEMPORARY_GUARDS):
+                refused |= nodes
+            relieved |= nodes
+        return relieved - refused
 
     # --- Stopping and starting ----------------------------------------------------------------------
 

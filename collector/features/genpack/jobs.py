@@ -1,5 +1,6 @@
 """Keeps the efficiency of nodes in the history."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,14 +11,22 @@ from collector.features.genpack.live import NodeEfficiency
 from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 
+log = logging.getLogger(__name__)
+
 _KIND, _KEY = "genpack", "watts-per-core"
 _STORE_SECONDS = 60.0
 
 
 async def restore(core: Core) -> None:
-    """Restore the efficiency from before a restart."""
+    """Restore the efficiency of existing nodes from before a restart."""
     for stored in (await core.history.get_values(_KIND)).values():
-        core.registry.part(NodeEfficiency).watts = msgspec.json.decode(stored, type=dict[str, float])
+        try:
+            watts = msgspec.json.decode(stored, type=dict[str, float])
+        except msgspec.DecodeError as error:
+            log.warning("the stored efficiency of nodes is invalid, and is ignored: %s", error)
+            continue
+        names = core.registry.names()
+        core.registry.part(NodeEfficiency).watts = {each: watts[each] for each in names if each in watts}
 
 
 @asynccontextmanager

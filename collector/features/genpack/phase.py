@@ -16,6 +16,7 @@ from collector.decide.policies.stability import (
     any_above,
     keep_one_on,
     keeps_awake,
+    may_receive,
     may_sleep,
     may_wake,
     move_joules,
@@ -23,6 +24,7 @@ from collector.decide.policies.stability import (
 )
 from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.features.genpack.snapshot import SettledEfficiency, watts_per_core
+from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE, Generation, Snapshot, share
 from wire.resources import RESOURCES
 
@@ -69,13 +71,12 @@ def generations(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
     """Return the generation of each node.
 
     If some nodes are assigned, the others are young. If none is, the most efficient nodes are old, and the
-    least efficient one is the nursery; further ones join it while new containers need them.
+    least efficient one that can be is the nursery; further ones join it while new containers need them.
     """
     assigned = snapshot.nodes.generation
     if (assigned != Generation.ANY).any():
         return np.where(assigned == Generation.ANY, Generation.YOUNG, assigned).astype(np.int8)
-    key = "generations", settings.young_share, settings.old_share, settings.nursery_seconds
-    return snapshot.cached(key, lambda: _by_efficiency(snapshot, settings))
+    return snapshot.cached(("generations", settings), lambda: _by_efficiency(snapshot, settings))
 
 
 def settled_watts(snapshot: Snapshot) -> Floats:
@@ -91,10 +92,24 @@ def _by_efficiency(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
     old = min(old, max(count - 1 - young, 0))
     young = min(young, max(count - 1 - old, 0))
     best_first = np.argsort(settled_watts(snapshot), kind="stable")
+    unfit = _unfitness(snapshot, settings)[best_first[::-1]]
+    nursery_first = best_first[::-1][np.argsort(unfit, kind="stable")]
+    packed = best_first[best_first != nursery_first[:1]][: old + young]
     generation = np.full(count, Generation.YOUNG, dtype=np.int8)
-    generation[best_first[:old]] = Generation.OLD
-    generation[_nursery(snapshot, settings, best_first[old + young :][::-1])] = Generation.NURSERY
+    generation[packed[:old]] = Generation.OLD
+    rest = nursery_first[~np.isin(nursery_first, packed)]
+    generation[_nursery(snapshot, settings, rest)] = Generation.NURSERY
     return generation
+
+
+def _unfitness(snapshot: Snapshot, settings: GenPackSettings) -> Rows:
+    """Return how unfit nodes are for the nursery: closed, half full of profiled containers, unknown watts."""
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    settled = keeps_awake(snapshot) & ~(tasks.age_seconds < settings.nursery_seconds)
+    taken = sum_by_node(np.where(settled, tasks.node, NOWHERE), tasks.envelope, len(nodes.names))
+    is_full = any_above(share(taken, nodes.capacity), 1.0 / _NURSERY_ROOM)
+    is_closed, is_unknown = ~may_receive(snapshot, settings), np.isinf(settled_watts(snapshot))
+    return 4 * is_closed + 2 * is_full + is_unknown
 
 
 def _nursery(snapshot: Snapshot, settings: GenPackSettings, rows: Rows) -> Rows:
@@ -105,9 +120,9 @@ def _nursery(snapshot: Snapshot, settings: GenPackSettings, rows: Rows) -> Rows:
     tasks, count = snapshot.tasks, len(snapshot.nodes.names)
     is_new = tasks.age_seconds < settings.nursery_seconds
     stays = keeps_awake(snapshot) & ~is_new
-    is_free = np.bincount(tasks.node[stays], minlength=count)[rows] == 0
-    is_free[:1] = True
-    rows = rows[is_free]
+    is_free = np.bincount(tasks.node[stays], minlength=count) == 0
+    is_free &= may_receive(snapshot, settings) | may_wake(snapshot)
+    rows = np.concatenate((rows[:1], rows[1:][is_free[rows[1:]]]))
     known = np.zeros(is_new.size, dtype=np.bool_)
     named = tasks.service != NOWHERE
     known[named] = snapshot.services.profiled[tasks.service[named]]

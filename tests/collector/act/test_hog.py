@@ -15,6 +15,7 @@ from agent.reporting.reporter import Reporter
 from agent.sources.docker import ContainerInfo
 from collector.act.loop import ControlLoop
 from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
+from collector.common.reported_alerts import AlertState
 from collector.decide.policies.actions import Move
 from tests.agent.samples import Clock, Container, cpu, node_sample
 from tests.collector.act.builders import HOG, NODES, STEADY, FakeDriver, Stage, actor_of, staged
@@ -96,3 +97,28 @@ async def test_the_container_that_fills_its_node_is_the_one_that_moves(seed: int
         assert isinstance(order, Move)
         assert (order.name, order.node) == (HOG, "alpha"), f"{number - begins} samples after the hog began"
         assert number - begins <= 2 * BottleneckConfig().samples
+
+
+async def test_the_collector_learns_what_is_left_of_a_bottleneck_without_another_alert(
+    tmp_path: Path,
+) -> None:
+    async with staged(tmp_path) as stage:
+        agent = Agent(stage, "alpha")
+
+        def excess(cores: float) -> float:
+            for _ in range(12):
+                stage.clock.now += _SAMPLE_SECONDS
+                agent.sample({HOG: 1.0, STEADY: cores - 1.0})
+            return float(stage.core.registry.tables.snapshot(stage.clock.now).nodes.excess[0, 0])
+
+        assert excess(3.9) == pytest.approx(1 - 0.8 / 1.0)
+        (opened,) = stage.core.registry.alerts(stage.clock.now)
+        assert excess(3.4) == pytest.approx(1 - 0.8 / 0.875)
+        (later,) = stage.core.registry.alerts(stage.clock.now)
+        assert later.state is AlertState.OPEN
+        before, after = opened.reported.alert, later.reported.alert
+        assert (after.opened_at, after.evidence, after.name) == (
+            before.opened_at,
+            before.evidence,
+            before.name,
+        )

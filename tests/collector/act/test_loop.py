@@ -24,6 +24,7 @@ from tests.collector.act.builders import (
     Stage,
     actor_of,
     hog_id,
+    service_of,
     staged,
     view,
 )
@@ -111,6 +112,32 @@ async def test_hints_refuse_the_old_node_during_a_move(stage: Stage) -> None:
     )
     await heal(await actor_of(stage, FakeDriver(view_now=replace(seen, tasks=named), on_move=report)))
     assert refused == [{"alpha"}, {"alpha"}]
+
+
+async def test_two_containers_leave_a_node_one_after_the_other(tmp_path: Path) -> None:
+    """Even where more may move at a time: the second needs the first."""
+    async with staged(tmp_path, max_concurrent_moves=2) as stage:
+        stage.begin()
+        driver = FakeDriver(view_now=view())
+
+        def report(move: Move) -> None:
+            left = (STEADY,) if service_of(move.task) == HOG else ()
+            stage.send_heartbeat("alpha", *left)
+            stage.send_heartbeat(move.target, service_of(move.task), copy=1)
+
+        driver.on_move = report
+        actor = await actor_of(stage, driver)
+        moves = tuple(
+            Move(task=f"id-of-{name}", name=name, node="alpha", target=target, reasons=("short",))
+            for name, target in ((HOG, "beta"), (STEADY, "gamma"))
+        )
+        snapshot = await actor.situation.snapshot()
+        decision = await actor.planner.record(
+            Trigger.ALERT, Decider.of(CHOSEN), snapshot, Plan(actions=moves)
+        )
+        assert decision is not None
+        ended = await actor.executor.carry_out(decision)
+        assert [(each.state, each.why) for each in ended.steps] == [(StepState.VERIFIED, None)] * 2
 
 
 async def test_a_lasting_alert_causes_no_further_move_until_the_effect_of_the_last_shows(

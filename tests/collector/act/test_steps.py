@@ -16,8 +16,8 @@ def start(number: int, node: str) -> Action:
     return Start(task=f"c{number}", target=node, reasons=WHY)
 
 
-def move(number: int) -> Action:
-    return Move(task=f"c{number}", node="a", target="b", reasons=WHY)
+def move(number: int, node: str, target: str) -> Action:
+    return Move(task=f"c{number}", node=node, target=target, reasons=WHY)
 
 
 def test_stops_that_keep_promises_run_at_once_and_then_the_starts_that_they_make_room_for() -> None:
@@ -29,8 +29,16 @@ def test_stops_that_keep_promises_run_at_once_and_then_the_starts_that_they_make
 
 
 def test_consecutive_moves_run_at_once_up_to_a_limit() -> None:
-    steps = [Step(action=action) for action in (move(0), move(1), move(2), stop(3, "a"), move(4))]
+    moves = [move(number, f"a{number}", f"b{number}") for number in range(3)]
+    steps = [Step(action=action) for action in (*moves, stop(3, "a3"), move(4, "a4", "b4"))]
     assert list(batches(steps, 2)) == [[0, 1], [2], [3], [4]]
+
+
+def test_moves_from_or_to_the_same_node_follow_one_another() -> None:
+    """A step runs only after the earlier ones on its nodes."""
+    moves = [move(0, "a", "b"), move(1, "a", "c"), move(2, "d", "e"), move(3, "f", "e")]
+    steps = [Step(action=action) for action in moves]
+    assert list(batches(steps, 9)) == [[0], [1, 2], [3]]
 
 
 actions = st.lists(

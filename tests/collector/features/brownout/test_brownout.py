@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from collector.act.drivers.interface import ActionResult, DriverError
-from collector.act.records import DecisionOutcome, Pause, Trigger
+from collector.act.records import DecisionOutcome, Pause, StepState, Trigger
 from collector.common.labels import ACT_LABEL, NEVER, OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.decide.policies.actions import Action, Kill, Scale, Start
@@ -42,6 +42,10 @@ class Cluster(FakeDriver):
     is_standalone: bool = False
     broken: set[str] = field(default_factory=set)
     """Services for which every action fails."""
+    stays: str | None = "it is pinned"
+    """Why no service may move."""
+    shortage: dict[str, Any] = field(default_factory=dict)
+    """What the alert says about it."""
     is_late: bool = False
     """Whether actions take effect after the driver gave up."""
 
@@ -56,7 +60,7 @@ class Cluster(FakeDriver):
                     mode=mode,
                     replicas=count,
                     labels=self.labels[name],
-                    stays="it is pinned",
+                    stays=self.stays,
                     stopped_replicas=0 if count else self.noted.get(name, 0),
                 )
                 for name, count in self.runs.items()
@@ -87,7 +91,9 @@ class Cluster(FakeDriver):
             for name, count in self.runs.items()
             for each in self.ids(name, count)
         )
-        alerts = (Alert(Resource.MEMORY, self.stage.clock.now, "short"),) if self.is_short else ()
+        alerts = (
+            (Alert(Resource.MEMORY, self.stage.clock.now, "short", **self.shortage),) if self.is_short else ()
+        )
         watts = 30.0 + WATTS_EACH * len(there)
         power = NodePower(watts, 30.0, 0.0, PowerSource.RAPL, 0.03, 1500.0)
         used = Quantities(0.5 * len(there), 10**8 * len(there))
@@ -260,20 +266,28 @@ async def test_a_service_that_was_removed_is_forgotten(stage: Stage) -> None:
 
 
 async def test_moves_come_first(stage: Stage) -> None:
-    driver = Cluster()
+    driver = Cluster(stays=None)
     brownout = await begun(stage, driver)
-    for _ in range(5):
-        stage.clock.now += 5.0
-        driver.look()
-        driver.view_now = replace(
-            driver.view_now,
-            services=tuple(replace(each, stays=None) for each in driver.view_now.services),
-        )
-        await brownout._actor.situation.refresh()
-        assert not await brownout.run(CHOSEN)
+    await turns(stage, driver, brownout, 25, policy=True)
     assert driver.orders == []
+    driver.stays = "it is pinned"
     await turns(stage, driver, brownout, 5, policy=True)
     assert names(driver) == [(LIGHT, 0)], "pinned again, nothing can move"
+
+
+async def test_moves_that_do_not_suffice_without_one_that_a_guard_refuses_do_not_come_first(
+    stage: Stage,
+) -> None:
+    named = f"id-of-{MANDATORY}-0"
+    driver = Cluster(stays=None, shortage={"excess_ratio": 0.4, "container": named}, broken={named})
+    brownout = await begun(stage, driver)
+    actor = brownout._actor
+    decision = await actor.planner.answer_alerts(CHOSEN)
+    assert decision is not None
+    ended = await actor.executor.carry_out(decision)
+    assert [each.state for each in ended.steps] == [StepState.FAILED, StepState.DROPPED]
+    await turns(stage, driver, brownout, 5, policy=True)
+    assert names(driver) == [(LIGHT, 0)]
 
 
 async def test_if_a_guard_refuses_the_next_service_stops(stage: Stage) -> None:

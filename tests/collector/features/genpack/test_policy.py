@@ -261,6 +261,44 @@ def test_only_containers_that_need_a_profile_are_counted_for_the_nursery() -> No
     assert generations(assemble(twelve(), tasks, [known]), SETTINGS).tolist().count(NURSERY) == 1
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"on": False, "liveness": Liveness.DOWN, "report_age_seconds": 1e6},
+        {"liveness": Liveness.DOWN, "report_age_seconds": 1e6},
+        {"accepts": False},
+        {"curve": None},
+    ],
+    ids=["off", "down", "drained", "no curve"],
+)
+@pytest.mark.parametrize("count", [12, 3])
+def test_the_nursery_is_a_usable_node_of_known_watts_if_there_is_one(
+    facts: dict[str, Any], count: int
+) -> None:
+    nodes = twelve()[:count]
+    nodes[0] = replace(nodes[0], **facts)
+    found = generations(assemble(nodes), SETTINGS)
+    assert np.flatnonzero(found == NURSERY).tolist() == [1]
+    assert np.count_nonzero(found == OLD) == count // 4 + (count == 3)
+
+
+def test_a_node_full_of_settled_containers_is_no_nursery_while_another_is_free() -> None:
+    settled = [
+        task(f"{row}-{part}", f"n{row:02}", age_seconds=700.0) for row in range(2) for part in range(3)
+    ]
+    found = generations(assemble(twelve(), settled), SETTINGS)
+    assert np.flatnonzero(found == NURSERY).tolist() == [2]
+    every = [task(f"{row}-{part}", f"n{row:02}", age_seconds=700.0) for row in range(12) for part in range(3)]
+    assert np.flatnonzero(generations(assemble(twelve(), every), SETTINGS) == NURSERY).tolist() == [0]
+
+
+def test_a_node_that_cannot_run_containers_does_not_join_the_nursery() -> None:
+    nodes = twelve()
+    nodes[1] = replace(nodes[1], accepts=False)
+    found = generations(assemble(nodes, [new(1), new(2)]), SETTINGS)
+    assert np.flatnonzero(found == NURSERY).tolist() == [0, 2]
+
+
 def test_a_node_with_settled_containers_does_not_join_the_nursery() -> None:
     settled = task("settled", "n01", age_seconds=700.0)
     snapshot = assemble(twelve(), [settled, new(1), new(2)])
