@@ -13,7 +13,7 @@ from tests.lab.suite import Suite, suite
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
 
-pytestmark = [pytest.mark.lab, pytest.mark.alone]
+pytestmark = pytest.mark.lab
 
 NODE_CORES = 0.25
 """The node is small, so that other processes on the machine do not affect it."""

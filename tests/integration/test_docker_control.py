@@ -19,7 +19,7 @@ from tests.lab.waiting import eventually
 if TYPE_CHECKING:
     from tests.lab.engines.swarm import Swarm
 
-pytestmark = [pytest.mark.lab, pytest.mark.alone, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 _CORES = 0.3
 _MEMORY_BYTES = 192 << 20

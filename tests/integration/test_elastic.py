@@ -17,7 +17,6 @@ from tests.lab.tests.test_prometheus import endpoint
 pytestmark = pytest.mark.lab
 
 
-@pytest.mark.alone
 def test_a_service_scales_with_its_load_without_a_failed_request_or_a_repeated_step() -> None:
     require("web")
     rule = {"decide_seconds": 10.0, "cool_down_seconds": 15.0}

@@ -15,7 +15,7 @@ from tests.lab.stores.prometheus import prometheus, promtool_check_metrics
 from tests.lab.suite import Suite, fetch, suite
 from tests.lab.waiting import eventually
 
-pytestmark = [pytest.mark.lab, pytest.mark.alone]
+pytestmark = pytest.mark.lab
 
 WATCHED_SECONDS = 30.0
 BURNERS = {

@@ -8,7 +8,7 @@ from bench.swarm.benchmark import Scenario, run_scenario
 from bench.swarm.hog import hog
 from tests.lab.engines.swarm import Swarm
 
-pytestmark = [pytest.mark.lab, pytest.mark.alone, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 _WATCHED_SECONDS = 5.0
 

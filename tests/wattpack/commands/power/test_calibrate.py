@@ -88,7 +88,6 @@ def test_calibrate_checks_the_output_file_first(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.lab
-@pytest.mark.alone
 @pytest.mark.slow
 def test_calibrate_ramp_with_a_live_meter(tmp_path: Path) -> None:
     tree = PowercapTree(tmp_path / "powercap", intel(constant(80)))
