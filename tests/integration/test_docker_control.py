@@ -26,8 +26,6 @@ _MEMORY_BYTES = 192 << 20
 _TIMEOUT_SECONDS = 90.0
 _VERIFY_SECONDS = 45
 """Agents read limits again at least every 30 s."""
-_SHORT_CONTROL = {"verify_seconds": 30, "settle_seconds": 30}
-"""Agents report at once that a container moved."""
 _KEPT_SECONDS = 8
 _MOVABLE = {"wattpack.move": "allowed"}
 
@@ -117,7 +115,7 @@ def test_a_moved_container_is_verified_and_stays(hosts: Hosts, cluster: Cluster)
     second.run("quiet", "sleep", "100000", cpus=0.01)
     first.run("steady", *BURN, cpus=0.1)
     first.run("hog", *BURN, cpus=0.19, labels=_MOVABLE)
-    collector = cluster.collector({"control": _SHORT_CONTROL})
+    collector = cluster.collector()
     cluster.watch(collector)
 
     [moved] = ended(collector, "move")
