@@ -81,7 +81,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     ),
     "growth": (
         "bench.growth.benchmark",
-        "costs at 1,000 to 100,000 containers, and how they grow: docs/scaling.md",
+        "costs at 1,000 to 100,000 containers, and how they grow",
     ),
     "page": (
         "bench.page.benchmark",

@@ -1,1 +1,1 @@
-"""How costs grow with the cluster: measured at several sizes, and the page docs/scaling.md."""
+"""How costs grow with the cluster: measured at several sizes, and a page about it."""

@@ -1,4 +1,4 @@
-"""How the costs of a collector grow with the number of containers; writes docs/scaling.md."""
+"""How the costs of a collector grow with the number of containers; writes a page about it if asked."""
 
 import argparse
 import os

@@ -8,10 +8,8 @@ from collector.act.orchestrator_state import UnknownConstraintError
 from collector.act.situation import Situation
 from collector.common.orchestrator import ServiceView
 from collector.decide.policies.filters import node_filters
-from collector.decide.policies.interface import Rejection
 from collector.decide.question import build_request, resolve_policy, with_complete_labels
-from collector.decide.ranking import warm_up
-from collector.runtime.placing import place_now
+from collector.decide.ranking import place_container, warm_up
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.errors import UserError
 
@@ -54,22 +52,22 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
             snapshot, default_class = await situation.snapshot(), core.config.placement.default_class
             request, _ = build_request(question, snapshot, default_class)
             # Requests do not wait for what a policy learns from a new snapshot.
-            await asyncio.to_thread(
-                warm_up,
+            await asyncio.to_thread(warm_up, snapshot, request, chosen, pending=core.reservations.pending)
+            placement = place_container(
                 snapshot,
-                request,
+                question,
                 chosen,
-                pending=core.reservations.pending,
-                admission=core.admission,
+                core.reservations,
+                default_class=default_class,
+                now=core.clock(),
+                may_cut=False,
             )
-            placement = place_now(core, snapshot, question, may_cut=False)
             if placement.reservation is not None:
                 reserved.append(placement.reservation.id)
             best = placement.ranking.best
             if best is None or placement.ranking.needs(best):
                 release_reservations(situation, reserved)
-                is_risky = bool((placement.ranking.refused == Rejection.RISK).any())
-                return _nowhere(await situation.snapshot(), service, count, len(nodes), is_risky=is_risky)
+                return _nowhere(await situation.snapshot(), service, count, len(nodes))
             nodes.append(snapshot.nodes.names[best])
     except (UserError, UnknownConstraintError) as error:
         release_reservations(situation, reserved)
@@ -77,16 +75,12 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
     return ReplicaPlacement(tuple(nodes), tuple(reserved))
 
 
-def _nowhere(
-    snapshot: Snapshot, service: ServiceView, count: int, fitting: int, *, is_risky: bool
-) -> ReplicaPlacement:
-    """Leave replicas that do not all fit to the orchestrator, unless admission or a filter restricts them.
+def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlacement:
+    """Leave replicas that do not all fit to the orchestrator, unless a filter of a feature restricts them.
 
-    The orchestrator may still find room, but it knows neither.
+    The orchestrator may still find room, but it does not know the filter.
     """
     why = f"the placement policy finds a node for {fitting} of {count} new replicas of {service.name}"
-    if is_risky:
-        return ReplicaPlacement(why_not=f"{why}; elsewhere {Rejection.RISK.text}")
     row = snapshot.services.index.get(service.name, NOWHERE)
     restricted = [each.services(snapshot) for each in node_filters(snapshot)]
     if any(each is not None and 0 <= row < len(each) and each[row] for each in restricted):

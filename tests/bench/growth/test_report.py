@@ -5,8 +5,6 @@ import pytest
 from bench.growth.measure import Costs
 from bench.growth.report import COSTS, Growth, page, read, write
 
-DOCS = Path(__file__).parents[3] / "docs"
-
 
 def costs(value: float, pass_s: float) -> Costs:
     return Costs(**{each.name: value for each in COSTS} | {"pass_s": pass_s})
@@ -28,7 +26,3 @@ def test_results_survive_being_stored(tmp_path: Path) -> None:
     write(growth, tmp_path)
     assert read(tmp_path) == growth
     assert (tmp_path / "scaling.md").read_text(encoding="utf-8") == page(growth)
-
-
-def test_the_page_in_docs_matches_its_results() -> None:
-    assert (DOCS / "scaling.md").read_text(encoding="utf-8") == page(read(DOCS))
