@@ -68,7 +68,6 @@ class Phases:
     high: float = 240.0
     fall: float = 600.0
     """Maximum; the phase ends when the service has few replicas again."""
-    after: float = 2 * _WINDOW_SECONDS
 
 
 def measure_rounds(seconds: float) -> int:
@@ -316,7 +315,7 @@ def _run(nodes: Cluster, settings: Mapping[str, Any], progress: Progress, phases
             run.fall_at, load.rate = time.monotonic(), BASE_RATE
             few, seconds = until(lambda: 0 < len(balancer.backends) <= FEW, phases.fall)
             run.few_after = seconds if few else None
-            progress.wait("elastic: quiet again", phases.after)
+            progress.wait("elastic: quiet again", 2 * _WINDOW_SECONDS)
         run.sent, run.replicas = load.sent, balancer.replicas
         until(lambda: not _open_decisions(collector), _WAIT_SECONDS)
         run.decisions = collector.decisions(limit="1000", trigger="elastic")
