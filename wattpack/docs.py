@@ -51,7 +51,7 @@ def _configuration() -> Iterator[str]:
             if key.path[:-1] != table:
                 table = key.path[:-1]
                 yield from _table_heading(config, table)
-            yield f"| `{key.path[-1]}` | `{_toml(key.default)}` | {_bounds(key)} | {key.meta.description} |"
+            yield f"| `{key.path[-1]}` | `{_toml(key.default)}` | {_bounds(key)} | {key.description} |"
     yield ""
     yield "## Policies"
     yield ""
@@ -99,7 +99,7 @@ def _settings_file(role: str) -> Iterator[str]:
     for key in keys(_ROLES[role]):
         if isinstance(key.default, dict) and len(key.path) == 1:
             yield ""
-            yield from _comment(key.meta.description)
+            yield from _comment(key.description)
             yield f"[{key.path[0]}]"
             for name, value in msgspec.to_builtins(key.default).items():
                 fields = ", ".join(f"{field} = {_toml(each)}" for field, each in value.items())
@@ -109,16 +109,16 @@ def _settings_file(role: str) -> Iterator[str]:
             table = key.path[:-1]
             yield ""
             yield f"[{'.'.join(table)}]"
-        yield from _comment(key.meta.description)
+        yield from _comment(key.description)
         if key.path in CREDENTIALS:
             yield f"# Default under systemd: the credential {CREDENTIALS[key.path]}, if the unit loads it."
         yield f"#{key.path[-1]} = {_toml(key.default)}"
     yield ""
 
 
-def _comment(text: str | None) -> list[str]:
+def _comment(text: str) -> list[str]:
     return textwrap.wrap(
-        text or "", _COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+        text, _COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
     )
 
 

@@ -5,8 +5,12 @@ class of the whole file, with the tables of the features that are installed. Cod
 table by its type, so neither side knows the fields of the other.
 """
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import msgspec
@@ -96,3 +100,27 @@ def _field(key: str, table: type[Section] | NamedTables[Any]) -> tuple[str, Any,
         return key, table, msgspec.field(default_factory=table)
     kind = Annotated[dict[str, table.kind], Meta(description=table.description)]  # type: ignore[name-defined]
     return key, kind, msgspec.field(default_factory=table.defaults)
+
+
+def field_texts(kind: type) -> dict[str, str]:
+    """The docstrings below the fields of a class, and below those that it inherits: their descriptions."""
+    texts: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        texts |= _own_texts(each)
+    return texts
+
+
+@cache
+def _own_texts(kind: type) -> dict[str, str]:
+    try:
+        [tree] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for each, text in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            match text:
+                case ast.Expr(value=ast.Constant(value=str(doc))):
+                    found[each.target.id] = " ".join(inspect.cleandoc(doc).split())
+    return found

@@ -15,44 +15,25 @@ from wire.settings import Section, Settings
 class SamplingConfig(Section, frozen=True):
     """How often the host is sampled."""
 
-    interval_seconds: Annotated[float, Meta(ge=0.2, le=300, description="Time between two samples.")] = 3.0
+    interval_seconds: Annotated[float, Meta(ge=0.2, le=300)] = 3.0
+    """Time between two samples."""
 
 
 class HostConfig(Section, frozen=True):
     """What counts as the host, and its capacity."""
 
-    root: Annotated[
-        str,
-        Meta(
-            description="Directory in which `proc` and `sys` of the host are mounted, such as /host if the"
-            " agent runs in a container with `-v /:/host:ro`."
-        ),
-    ] = "/"
-    cgroup: Annotated[
-        str,
-        Meta(
-            description="Cgroup to treat as the host, such as /node1 or /lxc/web: its limits are the"
-            " capacity, its usage is the usage, and its share of the machine's power is its CPU limit divided"
-            " by the machine's cores. Empty is the whole machine."
-        ),
-    ] = ""
-    disk_bytes_per_second: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e15,
-            description="Bandwidth of all disks together. 0 uses the highest bandwidth observed so far.",
-        ),
-    ] = 0.0
-    network_bytes_per_second: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e15,
-            description="Bandwidth of all network interfaces together. 0 uses their link speed or, if they do"
-            " not report one, the highest bandwidth observed so far.",
-        ),
-    ] = 0.0
+    root: str = "/"
+    """Directory in which `proc` and `sys` of the host are mounted, such as /host if the agent runs in a
+    container with `-v /:/host:ro`."""
+    cgroup: str = ""
+    """Cgroup to treat as the host, such as /node1 or /lxc/web: its limits are the capacity, its usage is the
+    usage, and its share of the machine's power is its CPU limit divided by the machine's cores. Empty is the
+    whole machine."""
+    disk_bytes_per_second: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
+    """Bandwidth of all disks together. 0 uses the highest bandwidth observed so far."""
+    network_bytes_per_second: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
+    """Bandwidth of all network interfaces together. 0 uses their link speed or, if they do not report one,
+    the highest bandwidth observed so far."""
 
     @property
     def proc(self) -> Path:
@@ -67,71 +48,34 @@ class HostConfig(Section, frozen=True):
 class PowerConfig(Section, frozen=True):
     """How power is estimated, and divided among containers."""
 
-    idle_policy: Annotated[
-        str,
-        Meta(
-            pattern="^(none|equal|by-use|by-reservation)$",
-            description="How the idle power of the node is divided among containers: `none`, `equal`,"
-            " `by-use` or `by-reservation`. The shares are reported separately from the power that"
-            " containers add.",
-        ),
-    ] = "none"
-    rapl_reader: Annotated[
-        str,
-        Meta(
-            pattern="^(kernel|pyrapl)$",
-            description="How RAPL counters are read: `kernel` from the kernel's files, `pyrapl` through the"
-            " library pyRAPL (install wattpack[pyrapl]).",
-        ),
-    ] = "kernel"
+    idle_policy: Annotated[str, Meta(pattern="^(none|equal|by-use|by-reservation)$")] = "none"
+    """How the idle power of the node is divided among containers: `none`, `equal`, `by-use` or
+    `by-reservation`. The shares are reported separately from the power that containers add."""
+    rapl_reader: Annotated[str, Meta(pattern="^(kernel|pyrapl)$")] = "kernel"
+    """How RAPL counters are read: `kernel` from the kernel's files, `pyrapl` through the library pyRAPL
+    (install wattpack[pyrapl])."""
 
 
 class DockerConfig(Section, frozen=True):
     """The engine that provides names, images and labels. Without it, containers are listed by ID."""
 
-    socket: Annotated[
-        str, Meta(description="Socket of the Docker engine, or of Podman. Empty connects to no engine.")
-    ] = "/var/run/docker.sock"
+    socket: str = "/var/run/docker.sock"
+    """Socket of the Docker engine, or of Podman. Empty connects to no engine."""
 
 
 class ReportingConfig(Section, frozen=True):
     """When a report is sent to the collector, and what it contains."""
 
-    window_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=3600,
-            description="Window over which samples of the host are averaged; for a container, half as long"
-            " again. A window contains at least one sample.",
-        ),
-    ] = 30.0
-    threshold_points: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=100,
-            description="Change that causes a report: percentage points of the host's capacity, or of the"
-            " container's limit, since the last reported window. 0 reports every window.",
-        ),
-    ] = 10.0
-    beacon_seconds: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=3600,
-            description="Maximum time between two reports. If nothing changed, an empty report shows that the"
-            " node is up.",
-        ),
-    ] = 30.0
-    heartbeat_seconds: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=86_400,
-            description="Time between two full reports, with all containers and a histogram of all samples.",
-        ),
-    ] = 300.0
+    window_seconds: Annotated[float, Meta(gt=0, le=3600)] = 30.0
+    """Window over which samples of the host are averaged; for a container, half as long again. A window
+    contains at least one sample."""
+    threshold_points: Annotated[float, Meta(ge=0, le=100)] = 10.0
+    """Change that causes a report: percentage points of the host's capacity, or of the container's limit,
+    since the last reported window. 0 reports every window."""
+    beacon_seconds: Annotated[float, Meta(ge=1, le=3600)] = 30.0
+    """Maximum time between two reports. If nothing changed, an empty report shows that the node is up."""
+    heartbeat_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
+    """Time between two full reports, with all containers and a histogram of all samples."""
 
     @property
     def container_window_seconds(self) -> float:
@@ -141,62 +85,32 @@ class ReportingConfig(Section, frozen=True):
 class BottleneckConfig(Section, frozen=True):
     """When a resource of the node is a bottleneck. A limit of 0 disables its check."""
 
-    usage_ratio: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="Limit of usage: of all cores, of all memory, of the time that the busiest disk is"
-            " active, and of the link speed of the network.",
-        ),
-    ] = 0.9
-    cpu_pressure_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for a CPU (PSI).")
-    ] = 0.6
-    memory_pressure_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for memory (PSI).")
-    ] = 0.2
-    disk_pressure_ratio: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="Limit of the share of time that tasks wait for a disk (PSI). 0 also disables the"
-            " check of I/O wait.",
-        ),
-    ] = 0.5
-    samples: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1000,
-            description="Consecutive samples above a limit that open an alert. It closes after as many in"
-            " which all values are lower than their limits by ten percentage points.",
-        ),
-    ] = 4
+    usage_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    """Limit of usage: of all cores, of all memory, of the time that the busiest disk is active, and of the
+    link speed of the network."""
+    cpu_pressure_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.6
+    """Limit of the share of time that tasks wait for a CPU (PSI)."""
+    memory_pressure_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """Limit of the share of time that tasks wait for memory (PSI)."""
+    disk_pressure_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Limit of the share of time that tasks wait for a disk (PSI). 0 also disables the check of I/O wait."""
+    samples: Annotated[int, Meta(ge=1, le=1000)] = 4
+    """Consecutive samples above a limit that open an alert. It closes after as many in which all values are
+    lower than their limits by ten percentage points."""
 
 
 class HttpConfig(Section, frozen=True):
     """The agent's own server: `/metrics` and `/healthz`."""
 
-    listen: Annotated[
-        str, Meta(description="Address to listen on, host:port. Port 0 chooses a free port.")
-    ] = AGENT_DEFAULT
-    web_config: Annotated[
-        str,
-        Meta(
-            description="Web configuration file of Prometheus exporters, for TLS and basic authentication."
-            " Empty disables both."
-        ),
-    ] = ""
+    listen: str = AGENT_DEFAULT
+    """Address to listen on, host:port. Port 0 chooses a free port."""
+    web_config: str = ""
+    """Web configuration file of Prometheus exporters, for TLS and basic authentication. Empty disables
+    both."""
 
-    names: Annotated[
-        str,
-        Meta(
-            description="Further names of this host, separated by commas. Without `web_config`, requests with"
-            " any other Host header are refused. The host name and IP addresses are always accepted."
-        ),
-    ] = ""
+    names: str = ""
+    """Further names of this host, separated by commas. Without `web_config`, requests with any other Host
+    header are refused. The host name and IP addresses are always accepted."""
 
     def __post_init__(self) -> None:
         parse_address(self.listen, "http.listen")
@@ -210,58 +124,30 @@ class HttpConfig(Section, frozen=True):
 class DeliveryConfig(Section, frozen=True):
     """The collector that receives reports."""
 
-    enabled: Annotated[
-        bool, Meta(description="Whether to send reports. `/metrics` is served in either case.")
-    ] = True
-    url: Annotated[str, Meta(pattern="^https?://", description="URL of the collector.")] = (
-        f"http://{COLLECTOR_DEFAULT}"
-    )
-    token_file: Annotated[
-        str,
-        Meta(
-            description="File with this node's token, created by `wattpack token add` on the collector's"
-            " host. It is read at every request. Empty sends no token."
-        ),
-    ] = ""
-    ca_file: Annotated[
-        str,
-        Meta(description="CA file for the collector's certificate, in PEM. Empty uses the system's CAs."),
-    ] = ""
-    cert_file: Annotated[
-        str,
-        Meta(
-            description="Client certificate file, in PEM, with this node's name. It replaces the token. Empty"
-            " sends no certificate."
-        ),
-    ] = ""
-    key_file: Annotated[
-        str,
-        Meta(
-            description="Key file of `cert_file`, in PEM, without a password. Empty if `cert_file` contains"
-            " the key."
-        ),
-    ] = ""
+    enabled: bool = True
+    """Whether to send reports. `/metrics` is served in either case."""
+    url: Annotated[str, Meta(pattern="^https?://")] = f"http://{COLLECTOR_DEFAULT}"
+    """URL of the collector."""
+    token_file: str = ""
+    """File with this node's token, created by `wattpack token add` on the collector's host. It is read at
+    every request. Empty sends no token."""
+    ca_file: str = ""
+    """CA file for the collector's certificate, in PEM. Empty uses the system's CAs."""
+    cert_file: str = ""
+    """Client certificate file, in PEM, with this node's name. It replaces the token. Empty sends no
+    certificate."""
+    key_file: str = ""
+    """Key file of `cert_file`, in PEM, without a password. Empty if `cert_file` contains the key."""
 
 
 class StorageConfig(Section, frozen=True):
     """Files of the agent: reports that wait for the collector, energy counters, the power model."""
 
-    directory: Annotated[
-        str,
-        Meta(
-            description="Directory of the files `spool.db`, `energy.json` and `model.json`; created if it is"
-            " missing. If it is empty or not writable, reports are kept in memory, and energy counters start"
-            " at 0 after each restart."
-        ),
-    ] = "/var/lib/wattpack-agent"
-    spool_max_bytes: Annotated[
-        int,
-        Meta(
-            ge=1 << 16,
-            le=1 << 40,
-            description="Maximum size of the reports on disk. Beyond it, the oldest are deleted.",
-        ),
-    ] = 64 << 20
+    directory: str = "/var/lib/wattpack-agent"
+    """Directory of the files `spool.db`, `energy.json` and `model.json`; created if it is missing. If it is
+    empty or not writable, reports are kept in memory, and energy counters start at 0 after each restart."""
+    spool_max_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40)] = 64 << 20
+    """Maximum size of the reports on disk. Beyond it, the oldest are deleted."""
 
     @property
     def spool(self) -> Path | None:
@@ -284,7 +170,8 @@ class StorageConfig(Section, frozen=True):
 class AgentConfig(Settings, frozen=True):
     """The core of the agent's file, `agent.toml`; `agent.features.settings_class` is the whole."""
 
-    node: Annotated[str, Meta(max_length=253, description="Name of this node. Empty is the host name.")] = ""
+    node: Annotated[str, Meta(max_length=253)] = ""
+    """Name of this node. Empty is the host name."""
     sampling: SamplingConfig = SamplingConfig()
     host: HostConfig = HostConfig()
     reporting: ReportingConfig = ReportingConfig()

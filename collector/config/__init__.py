@@ -29,19 +29,10 @@ __all__ = [
 class LivenessConfig(Section, frozen=True):
     """When a node is suspect, down, or no longer listed."""
 
-    down_after_beacons: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1000,
-            description="Beacon intervals without a report before a node is down. After half of them it is"
-            " suspect.",
-        ),
-    ] = 4.0
-    forget_after_hours: Annotated[
-        float,
-        Meta(gt=0, le=24 * 366, description="Time without a report before a node is no longer listed."),
-    ] = 6.0
+    down_after_beacons: Annotated[float, Meta(gt=0, le=1000)] = 4.0
+    """Beacon intervals without a report before a node is down. After half of them it is suspect."""
+    forget_after_hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 6.0
+    """Time without a report before a node is no longer listed."""
 
 
 class EnvelopeConfig(Section, frozen=True):
@@ -51,47 +42,30 @@ class EnvelopeConfig(Section, frozen=True):
     killed, disk and network are used in bursts.
     """
 
-    cpu: Annotated[
-        float, Meta(gt=0, le=1, description="Percentile of CPU usage that counts as the need of a container.")
-    ] = 0.90
-    memory: Annotated[
-        float,
-        Meta(gt=0, le=1, description="Percentile of memory usage that counts as the need of a container."),
-    ] = 0.99
-    disk: Annotated[
-        float, Meta(gt=0, le=1, description="Percentile of disk bandwidth that counts as the need.")
-    ] = 0.90
-    network: Annotated[
-        float, Meta(gt=0, le=1, description="Percentile of network bandwidth that counts as the need.")
-    ] = 0.97
-    bursts: Annotated[
-        tuple[Resource, ...],
-        Meta(
-            description="Resources whose need is the mean of the samples above the percentile, instead of the"
-            " percentile itself, to account for the size of bursts."
-        ),
-    ] = (Resource.DISK, Resource.NETWORK)
+    cpu: Annotated[float, Meta(gt=0, le=1)] = 0.90
+    """Percentile of CPU usage that counts as the need of a container."""
+    memory: Annotated[float, Meta(gt=0, le=1)] = 0.99
+    """Percentile of memory usage that counts as the need of a container."""
+    disk: Annotated[float, Meta(gt=0, le=1)] = 0.90
+    """Percentile of disk bandwidth that counts as the need."""
+    network: Annotated[float, Meta(gt=0, le=1)] = 0.97
+    """Percentile of network bandwidth that counts as the need."""
+    bursts: tuple[Resource, ...] = (Resource.DISK, Resource.NETWORK)
+    """Resources whose need is the mean of the samples above the percentile, instead of the percentile itself,
+    to account for the size of bursts."""
 
 
 class AnalysisConfig(Section, frozen=True):
     """How often services, groups and bottlenecks are analysed."""
 
-    interval_seconds: Annotated[
-        float,
-        Meta(ge=1, le=86_400, description="Time between two passes over the services that changed."),
-    ] = 60.0
+    interval_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
+    """Time between two passes over the services that changed."""
     full_pass_seconds: ClassVar[float] = 3600.0
     """Time between two passes over every container, which correct missed changes."""
     bottleneck_seconds: ClassVar[float] = 10.0
     """Time between two checks for bottlenecks that no single node can detect."""
-    groups: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=8,
-            description="Number of container groups (k-means). 0 chooses the number that fits best.",
-        ),
-    ] = 4
+    groups: Annotated[int, Meta(ge=0, le=8)] = 4
+    """Number of container groups (k-means). 0 chooses the number that fits best."""
     profile_seconds: ClassVar[float] = 600.0
     """Observed running time of its containers after which a service counts as profiled."""
     forget_services_after_days: ClassVar[float] = 30.0
@@ -104,59 +78,34 @@ class AnalysisConfig(Section, frozen=True):
 class EnergyConfig(Section, frozen=True):
     """Price and emissions, shown next to energy. Each is a number, or the result of a PromQL query."""
 
-    price_per_kwh: Annotated[
-        float, Meta(ge=0, le=1e6, description="Price of a kilowatt-hour, such as 0.32. 0 shows no price.")
-    ] = 0.0
-    currency: Annotated[
-        str, Meta(max_length=12, description="Currency of the price, such as EUR, for display only.")
-    ] = ""
-    price_query: Annotated[
-        str,
-        Meta(
-            description="PromQL query for the price of a kilowatt-hour, such as"
-            ' avg(electricity_price{area="AT"}). It overrides `price_per_kwh`. It is sent to the server in'
-            " `[store]`, or else to the one in `[pull]`; a period has the mean price over its time."
-        ),
-    ] = ""
-    co2_grams_per_kwh: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="Grams of CO2 that a kilowatt-hour emits, such as 380. 0 shows no emissions.",
-        ),
-    ] = 0.0
-    co2_query: Annotated[
-        str,
-        Meta(
-            description="PromQL query for the grams of CO2 of a kilowatt-hour, sent to the same server as"
-            " `price_query`. It overrides `co2_grams_per_kwh`."
-        ),
-    ] = ""
+    price_per_kwh: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+    """Price of a kilowatt-hour, such as 0.32. 0 shows no price."""
+    currency: Annotated[str, Meta(max_length=12)] = ""
+    """Currency of the price, such as EUR, for display only."""
+    price_query: str = ""
+    """PromQL query for the price of a kilowatt-hour, such as avg(electricity_price{area="AT"}). It overrides
+    `price_per_kwh`. It is sent to the server in `[store]`, or else to the one in `[pull]`; a period has the
+    mean price over its time."""
+    co2_grams_per_kwh: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+    """Grams of CO2 that a kilowatt-hour emits, such as 380. 0 shows no emissions."""
+    co2_query: str = ""
+    """PromQL query for the grams of CO2 of a kilowatt-hour, sent to the same server as `price_query`. It
+    overrides `co2_grams_per_kwh`."""
 
 
 class EndpointConfig(Section, frozen=True):
     """A server that the collector connects to over HTTP, with its credentials."""
 
-    url: Annotated[
-        str, Meta(description="URL of the server, such as http://prometheus:9090. Empty disables it.")
-    ] = ""
-    credentials_file: Annotated[
-        str,
-        Meta(
-            description="File with `USER:PASSWORD` for basic authentication, or with a bearer token. Empty"
-            " sends neither."
-        ),
-    ] = ""
-    ca_file: Annotated[
-        str, Meta(description="CA file for the server's certificate, in PEM. Empty uses the system's CAs.")
-    ] = ""
-    cert_file: Annotated[
-        str, Meta(description="Client certificate file, in PEM. Empty sends no certificate.")
-    ] = ""
-    key_file: Annotated[
-        str, Meta(description="Key file of `cert_file`. Empty if `cert_file` contains the key.")
-    ] = ""
+    url: str = ""
+    """URL of the server, such as http://prometheus:9090. Empty disables it."""
+    credentials_file: str = ""
+    """File with `USER:PASSWORD` for basic authentication, or with a bearer token. Empty sends neither."""
+    ca_file: str = ""
+    """CA file for the server's certificate, in PEM. Empty uses the system's CAs."""
+    cert_file: str = ""
+    """Client certificate file, in PEM. Empty sends no certificate."""
+    key_file: str = ""
+    """Key file of `cert_file`. Empty if `cert_file` contains the key."""
     timeout_seconds: ClassVar[float] = 30.0
     """Timeout of one request."""
 
@@ -164,47 +113,23 @@ class EndpointConfig(Section, frozen=True):
 class HistoryConfig(Section, frozen=True):
     """The history on disk."""
 
-    store: Annotated[
-        Literal["sqlite", "prometheus"],
-        Meta(
-            description="`sqlite` requires no other service. `prometheus` also sends all time series to the"
-            " store in `[store]`; the SQLite file then keeps the last hours and everything that is not a time"
-            " series."
-        ),
-    ] = "sqlite"
-    path: Annotated[
-        str,
-        Meta(description="SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."),
-    ] = "/var/lib/wattpack/collector.db"
-    retention_hours: Annotated[
-        float, Meta(gt=0, le=24 * 366, description="Time after which samples are deleted.")
-    ] = 6.0
-    detail_days: Annotated[
-        float,
-        Meta(gt=0, le=3660, description="Time after which five-minute means, maxima and energy are deleted."),
-    ] = 30.0
-    hourly_days: Annotated[
-        float,
-        Meta(gt=0, le=3660, description="Time after which hourly means, maxima and energy are deleted."),
-    ] = 366.0
-    rollup_seconds: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=3600,
-            description="Time between two passes that add new reports to the means and energy accounts, and"
-            " delete old samples.",
-        ),
-    ] = 60.0
-    max_size_bytes: Annotated[
-        int,
-        Meta(
-            ge=16 << 20,
-            le=1 << 50,
-            description="Maximum size of the file and its write-ahead log. Near it, samples are deleted"
-            " before their retention ends, starting with the oldest of the nodes that take the most space.",
-        ),
-    ] = 4 << 30
+    store: Literal["sqlite", "prometheus"] = "sqlite"
+    """`sqlite` requires no other service. `prometheus` also sends all time series to the store in `[store]`;
+    the SQLite file then keeps the last hours and everything that is not a time series."""
+    path: str = "/var/lib/wattpack/collector.db"
+    """SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."""
+    retention_hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 6.0
+    """Time after which samples are deleted."""
+    detail_days: Annotated[float, Meta(gt=0, le=3660)] = 30.0
+    """Time after which five-minute means, maxima and energy are deleted."""
+    hourly_days: Annotated[float, Meta(gt=0, le=3660)] = 366.0
+    """Time after which hourly means, maxima and energy are deleted."""
+    rollup_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    """Time between two passes that add new reports to the means and energy accounts, and delete old
+    samples."""
+    max_size_bytes: Annotated[int, Meta(ge=16 << 20, le=1 << 50)] = 4 << 30
+    """Maximum size of the file and its write-ahead log. Near it, samples are deleted before their retention
+    ends, starting with the oldest of the nodes that take the most space."""
     min_free_bytes: ClassVar[int] = 128 << 20
     """Free space on the disk below which the history is read-only: reports are refused and wait in the
     agents' spools, queries are answered."""
@@ -216,9 +141,8 @@ class HistoryConfig(Section, frozen=True):
 class StoreConfig(EndpointConfig, frozen=True):
     """The Prometheus-compatible store of `history.store`: written by remote write, queried by PromQL."""
 
-    write_url: Annotated[
-        str, Meta(description="Remote write URL, if it is not `/api/v1/write` below `url`.")
-    ] = ""
+    write_url: str = ""
+    """Remote write URL, if it is not `/api/v1/write` below `url`."""
 
 
 class PullConfig(EndpointConfig, frozen=True):
@@ -228,13 +152,12 @@ class PullConfig(EndpointConfig, frozen=True):
     also knows the nodes of other collectors that write to it.
     """
 
-    interval_seconds: Annotated[float, Meta(ge=1, le=3600, description="Time between two queries.")] = 15.0
+    interval_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    """Time between two queries."""
     settle_seconds: ClassVar[float] = 5.0
     """Delay before samples are read, because a scrape becomes visible only after some time."""
-    node_label: Annotated[
-        str,
-        Meta(description="Label that contains the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),
-    ] = "instance"
+    node_label: Annotated[str, Meta(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")] = "instance"
+    """Label that contains the node's name."""
     backfill_hours: ClassVar[float] = 24.0
     """How far back the data of a new node is read: as far as envelopes reach."""
 
@@ -256,22 +179,12 @@ class _CoreConfig(Settings, frozen=True):
     placement: PlacementConfig = PlacementConfig()
     control: ControlConfig = ControlConfig()
     driver: DriverConfig = DriverConfig()
-    nodes: Annotated[
-        dict[str, dict[str, str]],
-        Meta(
-            description='`[nodes."rack1-*"]`: a table per node name or pattern with labels in addition to'
-            ' those from the orchestrator, such as `zone = "a"` or `"wattpack.generation" = "old"`. The last'
-            " matching table wins."
-        ),
-    ] = field(default_factory=dict)
-    policies: Annotated[
-        dict[str, dict[str, Any]],
-        Meta(
-            description="`[policies.draps]`: a table per policy with its settings, as listed by"
-            " `GET /v1/policies`. They apply to decisions of the collector itself, and are the defaults of"
-            " requests."
-        ),
-    ] = field(default_factory=dict)
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    """`[nodes."rack1-*"]`: a table per node name or pattern with labels in addition to those from the
+    orchestrator, such as `zone = "a"` or `"wattpack.generation" = "old"`. The last matching table wins."""
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """`[policies.draps]`: a table per policy with its settings, as listed by `GET /v1/policies`. They apply
+    to decisions of the collector itself, and are the defaults of requests."""
 
     def __post_init__(self) -> None:
         if self.history.store == "prometheus" and not self.store.url:

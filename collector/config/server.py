@@ -12,35 +12,16 @@ from wire.settings import Section
 class HttpConfig(Section, frozen=True):
     """The API, the page and `/metrics`."""
 
-    listen: Annotated[
-        str,
-        Meta(
-            description="Address to listen on, host:port. An address that other machines can reach requires"
-            " tokens and TLS."
-        ),
-    ] = COLLECTOR_DEFAULT
-    names: Annotated[
-        str,
-        Meta(
-            description="Host names of the collector, separated by commas. Requests with any other host name"
-            " are refused. IP addresses need not be listed."
-        ),
-    ] = ""
-    insecure_plaintext: Annotated[
-        bool,
-        Meta(
-            description="Allow an address that other machines can reach without TLS. Anyone on the network"
-            " path can then read the tokens."
-        ),
-    ] = False
-    max_body_bytes: Annotated[
-        int,
-        Meta(
-            ge=1024,
-            le=1 << 30,
-            description="Maximum size of a request body after decompression. Larger bodies get status 413.",
-        ),
-    ] = 8 << 20
+    listen: str = COLLECTOR_DEFAULT
+    """Address to listen on, host:port. An address that other machines can reach requires tokens and TLS."""
+    names: str = ""
+    """Host names of the collector, separated by commas. Requests with any other host name are refused. IP
+    addresses need not be listed."""
+    insecure_plaintext: bool = False
+    """Allow an address that other machines can reach without TLS. Anyone on the network path can then read
+    the tokens."""
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 8 << 20
+    """Maximum size of a request body after decompression. Larger bodies get status 413."""
 
     body_timeout_seconds: ClassVar[float] = 20.0
     """Maximum time to receive a body. Slower requests get status 408."""
@@ -60,17 +41,13 @@ class HttpConfig(Section, frozen=True):
 class TlsConfig(Section, frozen=True):
     """TLS of the server. A renewed file is used from the next connection on."""
 
-    certificate: Annotated[
-        str, Meta(description="Certificate file in PEM, with intermediate certificates. Empty disables TLS.")
-    ] = ""
-    key: Annotated[str, Meta(description="Private key file in PEM, without a password.")] = ""
-    client_ca: Annotated[
-        str,
-        Meta(
-            description="CA file for client certificates of nodes, in PEM. A node whose certificate carries"
-            " its name needs no token. Empty accepts no client certificates."
-        ),
-    ] = ""
+    certificate: str = ""
+    """Certificate file in PEM, with intermediate certificates. Empty disables TLS."""
+    key: str = ""
+    """Private key file in PEM, without a password."""
+    client_ca: str = ""
+    """CA file for client certificates of nodes, in PEM. A node whose certificate carries its name needs no
+    token. Empty accepts no client certificates."""
 
     def __post_init__(self) -> None:
         if bool(self.certificate) != bool(self.key):
@@ -82,30 +59,15 @@ class TlsConfig(Section, frozen=True):
 class AccessConfig(Section, frozen=True):
     """Access to the collector."""
 
-    tokens: Annotated[
-        str,
-        Meta(
-            description="Token file, managed by `wattpack token`. If it exists, every path except `/healthz`"
-            " and `/readyz` requires a token. Empty never requires one."
-        ),
-    ] = "/var/lib/wattpack/tokens.jsonl"
-    max_joins: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Maximum number of nodes that join with the same join token. Each node has its own"
-            " share of the collector's memory and history.",
-        ),
-    ] = 100
-    schedulers: Annotated[
-        str,
-        Meta(
-            description="Names in client certificates of schedulers, separated by commas, such as"
-            " system:kube-scheduler. Such a certificate replaces a token of kind `place`; every other"
-            " certificate is that of a node."
-        ),
-    ] = ""
+    tokens: str = "/var/lib/wattpack/tokens.jsonl"
+    """Token file, managed by `wattpack token`. If it exists, every path except `/healthz` and `/readyz`
+    requires a token. Empty never requires one."""
+    max_joins: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    """Maximum number of nodes that join with the same join token. Each node has its own share of the
+    collector's memory and history."""
+    schedulers: str = ""
+    """Names in client certificates of schedulers, separated by commas, such as system:kube-scheduler. Such a
+    certificate replaces a token of kind `place`; every other certificate is that of a node."""
 
     @property
     def scheduler_names(self) -> frozenset[str]:
@@ -115,16 +77,10 @@ class AccessConfig(Section, frozen=True):
 class LimitsConfig(Section, frozen=True):
     """Limits per node. Reported data beyond them is refused, counted and shown as an alert."""
 
-    max_containers: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1_000_000,
-            description="Maximum number of running containers of a node, which take up to 6.7 kB of memory"
-            " each, labels included, and as much again for their usage. The default is the highest number of"
-            " pods per node that a Kubernetes distribution supports.",
-        ),
-    ] = 2500
+    max_containers: Annotated[int, Meta(ge=1, le=1_000_000)] = 2500
+    """Maximum number of running containers of a node, which take up to 6.7 kB of memory each, labels
+    included, and as much again for their usage. The default is the highest number of pods per node that a
+    Kubernetes distribution supports."""
     max_new_containers_per_hour: ClassVar[int] = 20_000
     """Maximum number of containers of a node that are new, or change their name, image, labels or limits,
     in an hour. The default is more than five a second, as on a busy CI host."""
@@ -146,16 +102,10 @@ class LimitsConfig(Section, frozen=True):
     minutes."""
     bytes_per_container: ClassVar[int] = 6700
     """Memory of the collector for one container of a node: 3 kB, and 3 kB of labels."""
-    max_node_watts: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1e9,
-            description="Maximum power of a node, and of its containers together. Energy counters that"
-            " advance faster count at this rate. The default is more than any single machine draws; set it a"
-            " little above the largest machine of the cluster.",
-        ),
-    ] = 50_000.0
+    max_node_watts: Annotated[float, Meta(gt=0, le=1e9)] = 50_000.0
+    """Maximum power of a node, and of its containers together. Energy counters that advance faster count at
+    this rate. The default is more than any single machine draws; set it a little above the largest machine of
+    the cluster."""
 
     @property
     def max_bytes(self) -> int:

@@ -90,14 +90,8 @@ def place_first_fit(snapshot: Snapshot, request: Request, _settings: PolicySetti
 class SpreadSettings(PolicySettings, frozen=True):
     """Settings of spread."""
 
-    failures: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1000,
-            description="Number of recent task failures from which on a node ranks lower. Swarm uses 5.",
-        ),
-    ] = 5
+    failures: Annotated[int, Meta(ge=1, le=1000)] = 5
+    """Number of recent task failures from which on a node ranks lower. Swarm uses 5."""
 
 
 def place_spread(snapshot: Snapshot, request: Request, settings: SpreadSettings) -> Ranking:

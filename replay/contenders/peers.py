@@ -113,18 +113,17 @@ NOMAD = Policy(
 class TargetSettings(PolicySettings, frozen=True):
     """Settings of TargetLoadPacking."""
 
-    target_ratio: Annotated[
-        float, Meta(gt=0, lt=1, description="CPU use that nodes are filled to. Trimaran uses 0.4.")
-    ] = 0.4
+    target_ratio: Annotated[float, Meta(gt=0, lt=1)] = 0.4
+    """CPU use that nodes are filled to. Trimaran uses 0.4."""
 
 
 class RiskSettings(PolicySettings, frozen=True):
     """Settings of LoadVariationRiskBalancing."""
 
-    margin: Annotated[float, Meta(ge=0, le=10, description="Weight of the deviation. Trimaran uses 1.")] = 1.0
-    sensitivity: Annotated[
-        float, Meta(gt=0, le=10, description="Degree of the root of the deviation. Trimaran uses 1.")
-    ] = 1.0
+    margin: Annotated[float, Meta(ge=0, le=10)] = 1.0
+    """Weight of the deviation. Trimaran uses 1."""
+    sensitivity: Annotated[float, Meta(gt=0, le=10)] = 1.0
+    """Degree of the root of the deviation. Trimaran uses 1."""
 
 
 def target_points(cpu: Floats, target_ratio: float) -> Floats:

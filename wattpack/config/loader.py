@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from wire.errors import UserError, os_reason
+from wire.settings import field_texts
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 KeyPath = tuple[str, ...]
@@ -32,12 +33,17 @@ _OWN_KEY = re.compile(r"(?P<key>[a-z_]+(?:\.[\w*-]+)*): (?P<rest>.*)", re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting: its path, type, default and description."""
+    """One setting: its path, type, default, bounds, and the table that has it."""
 
     path: KeyPath
+    table: type[msgspec.Struct]
     type: type
     default: object
     meta: Meta
+
+    @property
+    def description(self) -> str:
+        return self.meta.description or field_texts(self.table).get(self.path[-1], "")
 
     @property
     def dotted(self) -> str:
@@ -54,12 +60,13 @@ def keys(config: type[msgspec.Struct], prefix: KeyPath = ()) -> Iterator[Key]:
     for entry in msgspec.structs.fields(config):
         hint = hints[entry.name]
         path = (*prefix, entry.name)
-        if get_origin(hint) is Annotated:
-            kind, meta = get_args(hint)
-            made = entry.default_factory
-            yield Key(path, kind, entry.default if made is msgspec.NODEFAULT else made(), meta)
-        else:
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
             yield from keys(hint, path)
+        else:
+            kind, meta = get_args(hint) if get_origin(hint) is Annotated else (hint, Meta())
+            made = entry.default_factory
+            default = entry.default if made is msgspec.NODEFAULT else made()
+            yield Key(path, config, kind, default, meta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

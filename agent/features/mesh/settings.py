@@ -1,9 +1,6 @@
 """The mesh of nodes that measure the round-trip times between them."""
 
 from collections.abc import Callable
-from typing import Annotated
-
-from msgspec import Meta
 
 from agent.features import FeatureSettings
 from wire.address import Address, parse_address, parse_ip
@@ -15,23 +12,14 @@ MESH_PORT = 9641
 class MeshConfig(FeatureSettings, frozen=True):
     """Round-trip times to other nodes, measured by UDP probes."""
 
-    enabled: Annotated[
-        bool,
-        Meta(
-            description="Whether to measure round-trip times to other nodes, and to reply to their probes."
-            " The collector assigns peers and keys: set `mesh.enabled` there too."
-        ),
-    ] = False
-    listen: Annotated[
-        str, Meta(description="UDP address for probes, IP:port. Open this port between the nodes.")
-    ] = f"0.0.0.0:{MESH_PORT}"
-    advertise: Annotated[
-        str,
-        Meta(
-            description="IP address, or IP:port, at which other nodes reach this one. Empty uses the"
-            " address from which the collector receives requests of this node, and the port of `listen`."
-        ),
-    ] = ""
+    enabled: bool = False
+    """Whether to measure round-trip times to other nodes, and to reply to their probes. The collector assigns
+    peers and keys: set `mesh.enabled` there too."""
+    listen: str = f"0.0.0.0:{MESH_PORT}"
+    """UDP address for probes, IP:port. Open this port between the nodes."""
+    advertise: str = ""
+    """IP address, or IP:port, at which other nodes reach this one. Empty uses the address from which the
+    collector receives requests of this node, and the port of `listen`."""
 
     def __post_init__(self) -> None:
         if not _has_ip(lambda: parse_address(self.listen)):

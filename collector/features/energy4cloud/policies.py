@@ -14,10 +14,8 @@ they reserved is used if no other is left: they give back what they borrow, so t
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated
 
 import numpy as np
-from msgspec import Meta
 
 from collector.common.arrays import Flags, Rows
 from collector.decide.policies.actions import Action, Cut, Start
@@ -37,16 +35,12 @@ _RESTORE_BELOW = 0.9
 class Energy4CloudSettings(PolicySettings, frozen=True):
     """Settings of Energy4Cloud."""
 
-    may_kill: Annotated[bool, Meta(description="Allow stopping tasks of laxer classes to make room.")] = True
-    may_wait: Annotated[
-        bool, Meta(description="Allow stopping a task that fits nowhere else. It waits for room.")
-    ] = False
-    borrowed_counts: Annotated[
-        bool,
-        Meta(
-            description="Count CPU that tasks use beyond their reservation against a node, as in the thesis."
-        ),
-    ] = False
+    may_kill: bool = True
+    """Allow stopping tasks of laxer classes to make room."""
+    may_wait: bool = False
+    """Allow stopping a task that fits nowhere else. It waits for room."""
+    borrowed_counts: bool = False
+    """Count CPU that tasks use beyond their reservation against a node, as in the thesis."""
 
 
 def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) -> Ranking:

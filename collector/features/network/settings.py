@@ -11,13 +11,9 @@ from wire.settings import NamedTables, Section
 class MeshConfig(Section, frozen=True):
     """Round-trip times between nodes, measured by their agents."""
 
-    enabled: Annotated[
-        bool,
-        Meta(
-            description="Whether agents with `mesh.enabled` measure the round-trip times between them. The"
-            " collector chooses the pairs of nodes, and distributes keys."
-        ),
-    ] = False
+    enabled: bool = False
+    """Whether agents with `mesh.enabled` measure the round-trip times between them. The collector chooses the
+    pairs of nodes, and distributes keys."""
 
 
 class ApplicationRule(Section, frozen=True):

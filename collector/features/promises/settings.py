@@ -16,22 +16,18 @@ SLO_LABEL = "wattpack.slo"
 class PromiseClass(Section, frozen=True):
     """A class of promises."""
 
-    availability: Annotated[
-        float, Meta(gt=0, le=1, description="Share of the time in which an instance must run.")
-    ]
-    importance: Annotated[int, Meta(ge=1, le=100, description="1 is the most important class.")]
+    availability: Annotated[float, Meta(gt=0, le=1)]
+    """Share of the time in which an instance must run."""
+    importance: Annotated[int, Meta(ge=1, le=100)]
+    """1 is the most important class."""
 
 
 class PromisesConfig(Section, frozen=True):
     """Promises of availability."""
 
-    default_class: Annotated[
-        str,
-        Meta(
-            description="Class under `[slo]` of a service without the label `wattpack.slo`. Empty: such a"
-            " service is promised nothing, and its containers are not stopped for others."
-        ),
-    ] = ""
+    default_class: str = ""
+    """Class under `[slo]` of a service without the label `wattpack.slo`. Empty: such a service is promised
+    nothing, and its containers are not stopped for others."""
 
 
 _DEFAULT_CLASSES = {

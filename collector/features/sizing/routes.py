@@ -1,10 +1,8 @@
 """Recommended sizes of services."""
 
 from http import HTTPStatus
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from collector.common.errors import ApiError
 from collector.features.sizing.jobs import SizingJob
@@ -29,9 +27,8 @@ class SizePage(msgspec.Struct, frozen=True, kw_only=True):
 class SizesQuery(PageQuery, frozen=True, kw_only=True):
     """Filters for sizes."""
 
-    service: Annotated[
-        str | None, Meta(description="Only the service with this name; 404 without a size.")
-    ] = None
+    service: str | None = None
+    """Only the service with this name; 404 without a size."""
 
 
 _by_name: Pager[ServiceSize, tuple[str]] = Pager(lambda size: (size.service,), tuple[str])

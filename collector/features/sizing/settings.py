@@ -12,19 +12,11 @@ class SizingConfig(Section, frozen=True):
 
     interval_seconds: ClassVar[float] = 300.0
     """Time between two computations of all sizes."""
-    keep_days: Annotated[
-        int, Meta(ge=1, le=90, description="Days of usage that recommendations are based on.")
-    ] = 14
-    reserve_ratio: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=10,
-            description="Sum of all requests, relative to what Kubernetes' Vertical Pod Autoscaler would"
-            " reserve for the same services within their limits. With a larger reserve, usage exceeds"
-            " requests less often.",
-        ),
-    ] = 0.95
+    keep_days: Annotated[int, Meta(ge=1, le=90)] = 14
+    """Days of usage that recommendations are based on."""
+    reserve_ratio: Annotated[float, Meta(gt=0, le=10)] = 0.95
+    """Sum of all requests, relative to what Kubernetes' Vertical Pod Autoscaler would reserve for the same
+    services within their limits. With a larger reserve, usage exceeds requests less often."""
 
 
 TABLES = {"sizing": SizingConfig}

@@ -62,23 +62,16 @@ class AlertPage(msgspec.Struct, frozen=True):
 class AlertsQuery(PageQuery, frozen=True, kw_only=True):
     """Filters for alerts."""
 
-    state: Annotated[
-        Literal["open", "closed", "all"],
-        Meta(description="Only alerts in this state."),
-    ] = "all"
+    state: Literal["open", "closed", "all"] = "all"
+    """Only alerts in this state."""
     kind: Annotated[BottleneckKind | None, Meta(description="Only alerts of this kind.")] = None
     resource: Annotated[Resource | None, Meta(description="Only alerts about this resource.")] = None
     node: Annotated[str | None, Meta(description="Only alerts of the node with this name.")] = None
-    subject: Annotated[
-        str | None, Meta(description="Only alerts about the node or service with this name.")
-    ] = None
-    order: Annotated[
-        Literal["latest", "severity"],
-        Meta(
-            description="`latest`: the most recently opened first. `severity`: by kind, in the order `quiet`,"
-            " `promise`, `node`, `service`, `duplicate`, `overbooked`, `limit`."
-        ),
-    ] = "latest"
+    subject: str | None = None
+    """Only alerts about the node or service with this name."""
+    order: Literal["latest", "severity"] = "latest"
+    """`latest`: the most recently opened first. `severity`: by kind, in the order `quiet`, `promise`, `node`,
+    `service`, `duplicate`, `overbooked`, `limit`."""
 
     def matches(self, alert: ClusterAlert) -> bool:
         return (

@@ -85,23 +85,17 @@ class ContainerPage(Struct, frozen=True):
 class ContainersQuery(TableQuery, frozen=True, kw_only=True):
     """Filters for containers."""
 
-    id: Annotated[
-        str | None, Meta(description="Only the container with this full id; 404 if there is none.")
-    ] = None
+    id: str | None = None
+    """Only the container with this full id; 404 if there is none."""
     node: Annotated[str | None, Meta(description="Only containers on the node with this name.")] = None
     name: Annotated[str | None, Meta(description="Only containers with this name.")] = None
     service: Annotated[str | None, Meta(description="Only containers of this service.")] = None
-    label: Annotated[
-        str | None, Meta(description="Only containers with this label: `KEY` or `KEY=VALUE`.")
-    ] = None
+    label: str | None = None
+    """Only containers with this label: `KEY` or `KEY=VALUE`."""
     group: Annotated[str | None, Meta(description="Only containers of this group, see `/v1/groups`.")] = None
-    order: Annotated[
-        TaskOrder | None,
-        Meta(
-            description="By name, node, service, used amount of a resource, or power; the order can change"
-            " between two pages. Default: by node, name and id."
-        ),
-    ] = None
+    order: TaskOrder | None = None
+    """By name, node, service, used amount of a resource, or power; the order can change between two pages.
+    Default: by node, name and id."""
     means: Annotated[bool, Meta(description="Whether to read `mean` from the history.")] = True
     window_seconds: Window = WINDOW_SECONDS
 

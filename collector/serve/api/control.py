@@ -52,9 +52,8 @@ class DecisionsQuery(msgspec.Struct, frozen=True):
     """Filters for decisions."""
 
     id: Annotated[str | None, Meta(description="Only the decision with this id.")] = None
-    node: Annotated[str | None, Meta(description="Only decisions that affect the node with this name.")] = (
-        None
-    )
+    node: str | None = None
+    """Only decisions that affect the node with this name."""
     service: Annotated[str | None, Meta(description="Only decisions that affect this service.")] = None
     trigger: Annotated[Trigger | None, Meta(description="Only decisions with this trigger.")] = None
     outcome: Annotated[DecisionOutcome | None, Meta(description="Only decisions with this outcome.")] = None

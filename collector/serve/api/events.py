@@ -88,10 +88,8 @@ class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
 class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Position at which to continue."""
 
-    last_event_id: Annotated[
-        str | None,
-        Meta(description="Continue after the message with this id; same as the header `Last-Event-ID`."),
-    ] = None
+    last_event_id: str | None = None
+    """Continue after the message with this id; same as the header `Last-Event-ID`."""
 
 
 class ChangeWatcher:

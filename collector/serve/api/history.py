@@ -136,19 +136,10 @@ class EnergyQuery(PageQuery, frozen=True, kw_only=True):
 
     start: Start = None
     end: End = None
-    by: Annotated[
-        str,
-        Meta(
-            pattern="^(node|container|service|day|label:.+)$",
-            description="Group by `node`, `container`, `service`, `day` (UTC) or `label:KEY`.",
-        ),
-    ] = "node"
-    format: Annotated[
-        Literal["json", "csv"],
-        Meta(
-            description="`csv` returns all accounts at once, a line each, with price and CO2 if configured."
-        ),
-    ] = "json"
+    by: Annotated[str, Meta(pattern="^(node|container|service|day|label:.+)$")] = "node"
+    """Group by `node`, `container`, `service`, `day` (UTC) or `label:KEY`."""
+    format: Literal["json", "csv"] = "json"
+    """`csv` returns all accounts at once, a line each, with price and CO2 if configured."""
 
 
 def _sort_key(account: Account) -> tuple[float, str, str]:

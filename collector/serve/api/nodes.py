@@ -98,27 +98,21 @@ class NodePage(Struct, frozen=True):
 class NodesQuery(TableQuery, frozen=True, kw_only=True):
     """Filters and order of nodes."""
 
-    name: Annotated[str | None, Meta(description="Only the node with this name; 404 if there is none.")] = (
-        None
-    )
+    name: str | None = None
+    """Only the node with this name; 404 if there is none."""
     state: Annotated[LivenessLabel | None, Meta(description="Only nodes in this state.")] = None
-    region: Annotated[
-        RegionLabel | None, Meta(description="Only nodes in this region of energy efficiency.")
-    ] = None
-    task_class: Annotated[
-        Annotated[int, Meta(ge=1, le=4)] | None,
-        Meta(description="Only nodes whose strictest container has this SLA class."),
-    ] = None
+    region: RegionLabel | None = None
+    """Only nodes in this region of energy efficiency."""
+    task_class: Annotated[int, Meta(ge=1, le=4)] | None = None
+    """Only nodes whose strictest container has this SLA class."""
     generation: Annotated[GenerationLabel | None, Meta(description="Only nodes of this generation.")] = None
     label: Annotated[str | None, Meta(description="Only nodes with this label: `KEY` or `KEY=VALUE`.")] = None
-    order: Annotated[
-        Literal["name", "registry", "state", "cpu", "memory", "disk", "network", "watts", "containers"],
-        Meta(
-            description="By name, state, used share of a resource, power, number of containers; or `registry`"
-            " as in Energy4Cloud: by region, then SLA class, then the fullest first (in the region EED the"
-            " emptiest first). All orders except by name can change between two pages."
-        ),
-    ] = "name"
+    order: Literal["name", "registry", "state", "cpu", "memory", "disk", "network", "watts", "containers"] = (
+        "name"
+    )
+    """By name, state, used share of a resource, power, number of containers; or `registry` as in
+    Energy4Cloud: by region, then SLA class, then the fullest first (in the region EED the emptiest first).
+    All orders except by name can change between two pages."""
     means: Annotated[bool, Meta(description="Whether to read `mean` from the history.")] = True
     window_seconds: Window = WINDOW_SECONDS
 

@@ -26,27 +26,19 @@ MAX_LIMIT = 1000
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of every list."""
 
-    limit: Annotated[
-        int,
-        Meta(ge=1, le=MAX_LIMIT, description="Maximum number of entries; `next` is the cursor of the rest."),
-    ] = 100
-    cursor: Annotated[
-        str | None,
-        Meta(description="The `next` of the previous page. Without it, the list starts at the beginning."),
-    ] = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = 100
+    """Maximum number of entries; `next` is the cursor of the rest."""
+    cursor: str | None = None
+    """The `next` of the previous page. Without it, the list starts at the beginning."""
 
 
 class TableQuery(PageQuery, frozen=True, kw_only=True):
     """Parameters of a list that can be searched and sorted."""
 
-    search: Annotated[
-        Annotated[str, Meta(max_length=500)] | None,
-        Meta(description="Only entries that contain this text; case does not matter."),
-    ] = None
-    reverse: Annotated[
-        bool,
-        Meta(description="Reverse the order: the highest first, or from Z to A. Unknown values come last."),
-    ] = False
+    search: Annotated[str, Meta(max_length=500)] | None = None
+    """Only entries that contain this text; case does not matter."""
+    reverse: bool = False
+    """Reverse the order: the highest first, or from Z to A. Unknown values come last."""
     offset: Annotated[int, Meta(ge=0, le=10**9, description="Number of entries to skip.")] = 0
 
 

@@ -54,24 +54,17 @@ class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
 class ServicesQuery(TableQuery, frozen=True, kw_only=True):
     """Filters for services."""
 
-    name: Annotated[
-        str | None, Meta(description="Only the service with this name; 404 if there is none.")
-    ] = None
-    running: Annotated[
-        bool | None, Meta(description="Only services with running containers, or only those without.")
-    ] = None
+    name: str | None = None
+    """Only the service with this name; 404 if there is none."""
+    running: bool | None = None
+    """Only services with running containers, or only those without."""
     profiled: Annotated[bool | None, Meta(description="Only profiled services, or only the others.")] = None
-    dominant: Annotated[Resource | None, Meta(description="Only services with this dominant resource.")] = (
-        None
-    )
+    dominant: Resource | None = None
+    """Only services with this dominant resource."""
 
-    order: Annotated[
-        Literal["name", "containers", "nodes", "cpu", "memory", "disk", "network", "watts"],
-        Meta(
-            description="By name, number of containers or nodes, need of a resource, or power; all orders"
-            " except by name can change between two pages."
-        ),
-    ] = "name"
+    order: Literal["name", "containers", "nodes", "cpu", "memory", "disk", "network", "watts"] = "name"
+    """By name, number of containers or nodes, need of a resource, or power; all orders except by name can
+    change between two pages."""
 
     def matches(self, service: ServiceProfile) -> bool:
         dominant = service.dominant

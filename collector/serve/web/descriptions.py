@@ -1,17 +1,15 @@
 """Descriptions and examples for the OpenAPI document, from the docstrings and names of fields."""
 
-import ast
-import inspect
 import re
-import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+
+from wire.settings import field_texts
 
 Json = dict[str, Any]
 
@@ -53,9 +51,7 @@ def describe_fields(
     kind: msgspec.inspect.StructType | msgspec.inspect.DataclassType,
 ) -> dict[str, str]:
     """The description of each field, by its name in JSON."""
-    texts: dict[str, str] = {}
-    for each in reversed(kind.cls.__mro__):
-        texts |= _docstrings(each)
+    texts = field_texts(kind.cls)
     return {
         field.encode_name: texts.get(field.name) or _count(field) or describe_name(field.name)
         for field in kind.fields
@@ -64,22 +60,6 @@ def describe_fields(
 
 def _count(field: msgspec.inspect.Field) -> str | None:
     return COUNTS.get(field.name) if isinstance(field.type, msgspec.inspect.IntType) else None
-
-
-@cache
-def _docstrings(kind: type) -> dict[str, str]:
-    try:
-        [tree] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    except (OSError, TypeError, SyntaxError):
-        return {}
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, text in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            match text:
-                case ast.Expr(value=ast.Constant(value=str(doc))):
-                    found[field.target.id] = " ".join(inspect.cleandoc(doc).split())
-    return found
 
 
 def describe_name(name: str) -> str:

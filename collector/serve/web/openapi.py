@@ -166,6 +166,7 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
 def _parameters(route: Route) -> Iterator[Json]:
     (_,), components = msgspec.json.schema_components([route.query], ref_template="{name}")
     query = components[route.query.__name__]
+    texts = describe_fields(next(object_types([route.query])))
     for name, schema in query["properties"].items():
         described = dict(schema)
         # A query string cannot express null: the parameter is omitted.
@@ -177,7 +178,7 @@ def _parameters(route: Route) -> Iterator[Json]:
             "name": name,
             "in": "path" if f"{{{name}}}" in route.path else "query",
             "required": name in query.get("required", ()),
-            "description": described.pop("description", "") or describe_name(name),
+            "description": described.pop("description", "") or texts[name],
             "schema": (kinds[0] if kinds else {}) | described,
         }
 

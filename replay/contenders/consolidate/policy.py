@@ -49,27 +49,15 @@ _YEAR_SECONDS = 365 * 86_400.0
 class ConsolidateSettings(Stability, frozen=True):
     """Settings of consolidation."""
 
-    overload: Annotated[
-        Overload,
-        Meta(description="Detection of overload: thr (fixed share), mad or iqr (variation), lr (trend)."),
-    ] = Overload.REGRESSION
-    safety: Annotated[
-        float | None,
-        Meta(
-            description="Parameter of the detection. Default as published: thr 0.8, mad 2.5, iqr 1.5, lr 1.2."
-        ),
-    ] = None
-    fallback_ratio: Annotated[
-        float,
-        Meta(gt=0, le=1, description="CPU share that is overload while a host's history is too short."),
-    ] = 0.7
-    sends_on: Annotated[
-        bool,
-        Meta(
-            description="Allow two moves of a container in a plan, as in CloudSim: off an overloaded host,"
-            " and off its new host when that is emptied."
-        ),
-    ] = False
+    overload: Overload = Overload.REGRESSION
+    """Detection of overload: thr (fixed share), mad or iqr (variation), lr (trend)."""
+    safety: float | None = None
+    """Parameter of the detection. Default as published: thr 0.8, mad 2.5, iqr 1.5, lr 1.2."""
+    fallback_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.7
+    """CPU share that is overload while a host's history is too short."""
+    sends_on: bool = False
+    """Allow two moves of a container in a plan, as in CloudSim: off an overloaded host, and off its new host
+    when that is emptied."""
 
     @property
     def parameter(self) -> float:

@@ -222,15 +222,9 @@ def groups(problem: Problem) -> tuple[Rows, Flags]:
 class NetOptimalSettings(Stability, frozen=True):
     """Settings of `net-optimal`."""
 
-    limit_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=60,
-            description="Maximum time of a search. The best placement found until then is used, and the"
-            " answer states how much better the best one could be.",
-        ),
-    ] = 2.0
+    limit_seconds: Annotated[float, Meta(gt=0, le=60)] = 2.0
+    """Maximum time of a search. The best placement found until then is used, and the answer states how much
+    better the best one could be."""
 
 
 class OptimalPlacement(ApplicationPlacement, frozen=True, kw_only=True):

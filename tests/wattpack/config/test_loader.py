@@ -146,5 +146,5 @@ def test_any_text_is_a_configuration_or_a_user_error(text: str) -> None:
 @pytest.mark.parametrize("config", [AGENT, CollectorConfig])
 def test_every_key_has_a_description_and_a_default(config: type[AgentConfig | CollectorConfig]) -> None:
     for key in keys(config):
-        assert key.meta.description, key.dotted
+        assert key.description, key.dotted
         assert key.default is not None, key.dotted

@@ -160,9 +160,8 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True):
 class NetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Number of nodes to list."""
 
-    limit: Annotated[
-        int, Meta(ge=1, le=_MAX_NODES, description="Maximum number of nodes; the first by name are shown.")
-    ] = 100
+    limit: Annotated[int, Meta(ge=1, le=_MAX_NODES)] = 100
+    """Maximum number of nodes; the first by name are shown."""
 
 
 class NodeNetworkQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,42 +27,22 @@ _YEAR_SECONDS = 366 * 86_400.0
 class QueueSettings(PolicySettings, frozen=True):
     """Settings of every policy that passes over the queue."""
 
-    stale_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=_YEAR_SECONDS,
-            description="Maximum age of a node's last report for starts and stops on it.",
-        ),
-    ] = STALE_SECONDS
+    stale_seconds: Annotated[float, Meta(gt=0, le=_YEAR_SECONDS)] = STALE_SECONDS
+    """Maximum age of a node's last report for starts and stops on it."""
 
 
 class QosSettings(QueueSettings, frozen=True):
     """Settings of `qos-driven`."""
 
-    margin_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=_YEAR_SECONDS,
-            description="Safety margin: a container that can wait less than this before its promise breaks is"
-            " stopped only for one that is more important, or that is equally important and more urgent.",
-        ),
-    ] = 10.0
-    limits_overhead: Annotated[
-        bool,
-        Meta(
-            description="Whether a container whose starts took all the time that its promise leaves (a tenth"
-            " for a promise of 0.9) is no longer stopped for others of the same or lower importance."
-        ),
-    ] = True
-    exact: Annotated[
-        bool,
-        Meta(
-            description="Whether to use the rules of the study as published: without a minimum wait and run,"
-            " containers are exchanged about every period."
-        ),
-    ] = False
+    margin_seconds: Annotated[float, Meta(ge=0, le=_YEAR_SECONDS)] = 10.0
+    """Safety margin: a container that can wait less than this before its promise breaks is stopped only for
+    one that is more important, or that is equally important and more urgent."""
+    limits_overhead: bool = True
+    """Whether a container whose starts took all the time that its promise leaves (a tenth for a promise of
+    0.9) is no longer stopped for others of the same or lower importance."""
+    exact: bool = False
+    """Whether to use the rules of the study as published: without a minimum wait and run, containers are
+    exchanged about every period."""
 
 
 def levels_of(importance: NDArray[np.int64]) -> tuple[NDArray[np.int8], int]:
