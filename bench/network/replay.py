@@ -9,12 +9,12 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.scenarios.benchmark import figure_of
 from replay.reporting.references import compare_figures
-from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
+from replay.reporting.tables import application_rows_of
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
 from replay.sources import workloads
 from wattpack.datasets.traces import locate_in
-from wattpack.output.text import table
+from wattpack.output.text import rows_table
 
 _FOLDER = Path("scenarios")
 SCENARIOS = ("ge-kube-placement", "ge-kube-redis")
@@ -32,7 +32,7 @@ def figures(progress: Progress) -> Iterator[Figure]:
             earlier,
             lambda policy, total: progress.track(policy, total, " s"),
         )
-        print("\n".join(table(APPLICATION_HEADER, list(application_rows_of(comparison.policies)))))
+        print("\n".join(rows_table(application_rows_of(comparison.policies))))
         yield from (figure_of(name, each) for each in compare_figures(comparison.policies, scenario.expected))
         for policy, result in comparison.policies.items():
             assert not isinstance(result.applications, UnsetType)

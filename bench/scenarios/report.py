@@ -7,7 +7,7 @@ import msgspec
 
 from bench.common.markdown import table_head, table_row
 from replay.reporting.references import FigureComparison, bounds_text, figure_name, format_value, notes
-from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
+from replay.reporting.tables import application_rows_of
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
 from replay.simulation.results import PolicyResult
@@ -117,8 +117,8 @@ def _applications(policies: dict[str, PolicyResult]) -> Iterator[str]:
     rows = list(application_rows_of(policies))
     if rows:
         yield ""
-        yield from table_head(tuple(name.lower() for name in APPLICATION_HEADER))
-        yield from map(table_row, rows)
+        yield from table_head(tuple(title.lower() for title in rows[0]))
+        yield from (table_row(tuple(row.values())) for row in rows)
 
 
 def _overloaded_heads() -> Iterator[str]:

@@ -7,17 +7,8 @@ from itertools import count
 from typing import TypeVar
 
 from replay.reporting.charts import Line, chart, scatter_svg
-from replay.reporting.pareto import HEADER as PARETO_HEADER
-from replay.reporting.pareto import Pareto, dots_of, marked, summary
-from replay.reporting.pareto import rows_of as pareto_rows
-from replay.reporting.tables import (
-    APPLICATION_HEADER,
-    ELASTIC_HEADER,
-    HEADER,
-    application_rows_of,
-    elastic_rows_of,
-    rows_of,
-)
+from replay.reporting.pareto import Pareto, dots_of, marked, pareto_rows_of, summary
+from replay.reporting.tables import Row, application_rows_of, elastic_rows_of, rows_of
 from replay.setup.hosts import MILLI
 from replay.setup.scenario import Scenario
 from replay.simulation.accounting import IntervalSums
@@ -67,14 +58,14 @@ def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = Non
     names = list(comparison.points)
     if pareto is not None and pareto.policy not in names:
         names.append(pareto.policy)
-    tables = [table_html(HEADER, rows_of(comparison.policies), count()), *_applications(comparison)]
+    tables = [table_html(rows_of(comparison.policies), count()), *_applications(comparison)]
     plots = () if pareto is None else _pareto(pareto, names)
     return _page(comparison.notes, scenario, len(names), (*tables,), (*plots,), _charts(comparison.points))
 
 
 def elastic_page(comparison: ElasticComparison, scenario: Scenario) -> str:
     """The whole page of an elastic service."""
-    table = table_html(ELASTIC_HEADER, elastic_rows_of(comparison.policies), count())
+    table = table_html(elastic_rows_of(comparison.policies), count())
     charts = _elastic_charts(comparison.points, scenario)
     return _page(comparison.notes, scenario, len(comparison.points), (table,), (), charts)
 
@@ -119,7 +110,7 @@ def _applications(comparison: Comparison) -> Iterator[str]:
     rows = list(application_rows_of(comparison.policies))
     places = {name: place for place, name in enumerate(comparison.policies)}
     if rows:
-        yield table_html(APPLICATION_HEADER, rows, [places[row[0]] for row in rows])
+        yield table_html(rows, [places[row["POLICY"]] for row in rows])
 
 
 def _colour(place: int) -> str:
@@ -130,11 +121,13 @@ def _colour_rule(place: int) -> str:
     return f".c{place} {{ stroke: {_colour(place)}; }} .dot.c{place} {{ fill: {_colour(place)}; }}"
 
 
-def table_html(header: Sequence[str], rows: Iterable[Sequence[str]], colours: Iterable[int]) -> str:
+def table_html(rows: Iterable[Row], colours: Iterable[int]) -> str:
     """A table whose rows have the colours of their lines."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    found = list(rows)
+    head = "".join(f"<th>{escape(title)}</th>" for title in found[0])
     body = []
-    for place, (name, *cells) in zip(colours, rows, strict=False):
+    for place, row in zip(colours, found, strict=False):
+        name, *cells = row.values()
         swatch = f'<span class="swatch" style="background:{_colour(place)}"></span>'
         numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         body.append(f"<tr><td>{swatch}{escape(name)}</td>{numbers}</tr>")
@@ -153,7 +146,7 @@ def _pareto(pareto: Pareto, names: Sequence[str]) -> Iterator[str]:
     yield f'<section class="card pareto"><h2>{escape(title)}</h2><p>{legend}</p>'
     plot = scatter_svg(f"{title}: energy in kWh against time short in %", dots_of(points, colours))
     yield f"{plot}</section>"
-    yield table_html(PARETO_HEADER, pareto_rows(points), (colours[each.policy] for each in points))
+    yield table_html(pareto_rows_of(points), (colours[each.policy] for each in points))
     yield f"<p>{escape(summary(points))}</p>"
 
 

@@ -17,12 +17,12 @@ from collector.common.text import counted
 from collector.decide.policies.interface import Knob
 from replay.contenders.table import POLICIES
 from replay.reporting.charts import Dot
+from replay.reporting.tables import Row
 from replay.setup.scenario import Scenario
 from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.results import PolicyResult
 from wire.errors import UserError
 
-HEADER = ("POINT", "kWh", "SHORT %", "MOVES", "PLACED %", "DOMINATED BY")
 _STEPS = (1, 2, 5)
 _SERIES_MARKS = "123456789" + ascii_lowercase
 
@@ -187,18 +187,18 @@ def marked(pareto: Pareto) -> list[MarkedPoint]:
     ]
 
 
-def rows_of(points: Sequence[MarkedPoint]) -> Iterator[tuple[str, ...]]:
+def pareto_rows_of(points: Sequence[MarkedPoint]) -> Iterator[Row]:
     """A row per point, for a table."""
     for each in points:
         point = each.point
-        yield (
-            f"{each.mark} {each.name}",
-            f"{point.energy_kwh:.{2 if point.energy_kwh >= 1 else 4}f}",
-            f"{100 * point.short_ratio:.3f}",
-            str(point.migrations),
-            f"{100 * point.placed_ratio:.1f}",
-            each.dominated_by or "-",
-        )
+        yield {
+            "POINT": f"{each.mark} {each.name}",
+            "kWh": f"{point.energy_kwh:.{2 if point.energy_kwh >= 1 else 4}f}",
+            "SHORT %": f"{100 * point.short_ratio:.3f}",
+            "MOVES": str(point.migrations),
+            "PLACED %": f"{100 * point.placed_ratio:.1f}",
+            "DOMINATED BY": each.dominated_by or "-",
+        }
 
 
 def dots_of(points: Sequence[MarkedPoint], colours: Mapping[str, int]) -> list[Dot]:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from replay.reporting.tables import Row
 from replay.setup.scenario import Expected, Figure
 from wire.errors import UserError
 
-HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "BOUND")
 _FEW = 10
 
 
@@ -54,11 +54,16 @@ def figure(result: msgspec.Struct, name: str) -> float:
     return float(found)
 
 
-def rows(compared: Sequence[FigureComparison]) -> Iterator[tuple[str, ...]]:
+def figure_rows_of(compared: Sequence[FigureComparison]) -> Iterator[Row]:
     """A row per figure, for a table."""
     for each in compared:
-        theirs = "-" if each.theirs is None else format_value(each, each.theirs)
-        yield figure_name(each), each.policy, theirs, format_value(each, each.ours), bounds_text(each)
+        yield {
+            "FIGURE": figure_name(each),
+            "POLICY": each.policy,
+            "THEIRS": "-" if each.theirs is None else format_value(each, each.theirs),
+            "OURS": format_value(each, each.ours),
+            "BOUND": bounds_text(each),
+        }
 
 
 def notes(compared: Sequence[FigureComparison]) -> Iterator[str]:

@@ -6,9 +6,9 @@ from itertools import count
 
 from replay.reporting.charts import Dot, scatter_svg, scatter_text
 from replay.reporting.page import document, table_html
+from replay.reporting.tables import Row
 from replay.sizing.scores import OURS, PERCENTILE, VPA, FrontierPoint, SizingReport
 
-HEADER = ("METHOD", "RESOURCE", "SLACK", "TIME ABOVE %", "REQUESTED / GIVEN %")
 _METHODS = (OURS, VPA, PERCENTILE)
 _MARKS = {OURS: "o", VPA: "v", PERCENTILE: "."}
 _PERCENT = 100.0
@@ -21,18 +21,18 @@ LEGEND = (
 )
 
 
-def rows_of(report: SizingReport) -> Iterator[tuple[str, ...]]:
+def rows_of(report: SizingReport) -> Iterator[Row]:
     """A row per method and resource."""
     for method, score in report.methods.items():
         for resource, slack in score.slack_ratio.items():
             requested = score.request_ratio.get(resource)
-            yield (
-                method,
-                resource,
-                f"{slack:.3f}",
-                f"{_PERCENT * score.above_ratio[resource]:.3f}",
-                "-" if requested is None else f"{_PERCENT * requested:.1f}",
-            )
+            yield {
+                "METHOD": method,
+                "RESOURCE": resource,
+                "SLACK": f"{slack:.3f}",
+                "TIME ABOVE %": f"{_PERCENT * score.above_ratio[resource]:.3f}",
+                "REQUESTED / GIVEN %": "-" if requested is None else f"{_PERCENT * requested:.1f}",
+            }
 
 
 def dots_of(points: Sequence[FrontierPoint], report: SizingReport, resource: str) -> list[Dot]:
@@ -72,7 +72,7 @@ def page(report: SizingReport, trace: str) -> str:
         f"{trace} and scored on the next {report.scored_days:.3g}. Slack is the unused reservation, relative "
         "to usage. Time above is the share of container time in which usage is above the request."
     )
-    parts = [table_html(HEADER, rows_of(report), _colours(report)), '<div class="charts">']
+    parts = [table_html(rows_of(report), _colours(report)), '<div class="charts">']
     for resource, points in report.frontier.items():
         title = f"{resource}: slack against time above the request"
         plot = scatter_svg(title, dots_of(points, report, resource))

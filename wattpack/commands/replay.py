@@ -11,21 +11,9 @@ from replay.readers.history import read_history
 from replay.readers.queues import read_hosts
 from replay.reporting.charts import scatter_text
 from replay.reporting.page import elastic_page, page
-from replay.reporting.pareto import HEADER as PARETO_HEADER
-from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
-from replay.reporting.pareto import rows_of as pareto_rows
-from replay.reporting.references import HEADER as FIGURES_HEADER
-from replay.reporting.references import compare_figures, notes, rows
-from replay.reporting.tables import (
-    APPLICATION_HEADER,
-    ELASTIC_HEADER,
-    HEADER,
-    SLO_HEADER,
-    application_rows_of,
-    elastic_rows_of,
-    rows_of,
-    slo_rows_of,
-)
+from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, pareto_rows_of, plan_sweep, summary
+from replay.reporting.references import compare_figures, figure_rows_of, notes
+from replay.reporting.tables import application_rows_of, elastic_rows_of, rows_of, slo_rows_of
 from replay.setup.scenario import QUEUE_SIMULATION, Scenario, Trace, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Comparison, compare
@@ -35,7 +23,7 @@ from replay.sources import FORMATS, arrivals_of, with_data, workloads
 from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
-from wattpack.output.text import print_result, progress_bar, table, write_text
+from wattpack.output.text import print_result, progress_bar, rows_table, write_text
 from wire.errors import UserError
 
 _HISTORY = Path("/var/lib/wattpack/collector.db")
@@ -162,18 +150,15 @@ def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
 
 def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
     promised = list(slo_rows_of(comparison.policies))
-    if promised:
-        yield from table(SLO_HEADER, promised)
-    else:
-        yield from table(HEADER, list(rows_of(comparison.policies)))
+    yield from rows_table(promised or rows_of(comparison.policies))
     if applications := list(application_rows_of(comparison.policies)):
         yield ""
-        yield from table(APPLICATION_HEADER, applications)
+        yield from rows_table(applications)
     yield from _format_notes(comparison.notes, comparison.policies, scenario)
 
 
 def _format_elastic(comparison: ElasticComparison, scenario: Scenario) -> Iterator[str]:
-    yield from table(ELASTIC_HEADER, list(elastic_rows_of(comparison.policies)))
+    yield from rows_table(elastic_rows_of(comparison.policies))
     yield from _format_notes(comparison.notes, comparison.policies, scenario)
 
 
@@ -183,13 +168,13 @@ def _format_notes(
     yield from (f"{name}: {note}" for name, note in comments.items())
     if compared := compare_figures(policies, scenario.expected):
         yield ""
-        yield from table(FIGURES_HEADER, list(rows(compared)))
+        yield from rows_table(figure_rows_of(compared))
         yield from notes(compared)
 
 
 def _format_pareto(pareto: Pareto) -> Iterator[str]:
     points = marked(pareto)
-    yield from table(PARETO_HEADER, list(pareto_rows(points)))
+    yield from rows_table(pareto_rows_of(points))
     yield summary(points)
     yield ""
     yield from scatter_text(dots_of(points, {}), "time short, %", "kWh")

@@ -13,7 +13,6 @@ import yaml
 from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.sizes import SizeRules
 from replay.sizing.halves import split
-from replay.sizing.page import HEADER as TRACE_HEADER
 from replay.sizing.page import frontier_text, page, rows_of
 from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
@@ -32,7 +31,7 @@ from wattpack.output.text import (
     percent_text,
     print_result,
     progress_bar,
-    table,
+    rows_table,
     write_text,
 )
 from wire.errors import UserError
@@ -254,6 +253,6 @@ def _format_report(report: SizingReport) -> Iterator[str]:
         f"{count_text(report.services, 'service')}, learned on {report.learned_days:.3g} days, scored on the "
         f"next {report.scored_days:.3g}"
     )
-    yield from table(TRACE_HEADER, list(rows_of(report)))
+    yield from rows_table(rows_of(report))
     yield "Slack: reserved and not used, relative to use. Time above: with more use than requested."
     yield from frontier_text(report)

@@ -158,6 +158,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
     return [f"\n{_INDENT}".join(_SEPARATOR.join(row[line]).rstrip() for line in lines) for row in aligned]
 
 
+def rows_table(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    """A table of rows that have their cells by title, at least one."""
+    found = list(rows)
+    return table(tuple(found[0]), [tuple(row.values()) for row in found])
+
+
 def _column_lines(widths: Sequence[int], width: int | None) -> Iterator[slice]:
     """The columns of each line of a row."""
     first, used = 0, -len(_SEPARATOR)

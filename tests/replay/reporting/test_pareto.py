@@ -17,8 +17,8 @@ from replay.reporting.pareto import (
     dominators,
     dots_of,
     marked,
+    pareto_rows_of,
     plan_sweep,
-    rows_of,
     series,
     summary,
 )
@@ -111,10 +111,17 @@ def test_table_names_the_default_and_what_dominates_a_point() -> None:
         ],
     )
     points = marked(pareto)
-    first, second, peer = rows_of(points)
-    assert first == ("1 least-watts short_ratio=0.01 (default)", "5.00", "0.400", "1", "100.0", "-")
-    assert second[0] == "2 least-watts short_ratio=0.02"
-    assert (peer[0], peer[-1]) == ("A spread", "1 2")
+    first, second, peer = pareto_rows_of(points)
+    assert first == {
+        "POINT": "1 least-watts short_ratio=0.01 (default)",
+        "kWh": "5.00",
+        "SHORT %": "0.400",
+        "MOVES": "1",
+        "PLACED %": "100.0",
+        "DOMINATED BY": "-",
+    }
+    assert second["POINT"] == "2 least-watts short_ratio=0.02"
+    assert (peer["POINT"], peer["DOMINATED BY"]) == ("A spread", "1 2")
     assert summary(points) == "Efficient (dominated by no other point): 1, 2."
     ring, _, hollow = dots_of(points, {"least-watts": 3})
     assert (ring.is_ringed, ring.is_filled, ring.colour) == (True, True, 3)
