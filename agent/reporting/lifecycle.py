@@ -7,6 +7,7 @@ A change waits for its event for one sample at most.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agent.sampling.node_sample import ContainerSample, NodeSample, display_name
 from agent.sources.docker import RuntimeEvent
@@ -223,16 +224,10 @@ class ContainerTracker:
     # --- Reporting --------------------------------------------------------------------------
 
     def _report_start(self, container_id: str, run: _Run, startup_seconds: float | None) -> None:
-        self._events.append(
-            Event(
-                EventKind.STARTED,
-                run.started.unix_seconds,
-                container_id[:MAX_NAME_LENGTH],
-                display_name(run.name, container_id),
-                # The runtime measures it with a clock that may have been set in between.
-                startup_seconds=None if startup_seconds is None else max(0.0, startup_seconds),
-            )
-        )
+        # The runtime measures it with a clock that may have been set in between.
+        seconds = None if startup_seconds is None else max(0.0, startup_seconds)
+        at = run.started.unix_seconds
+        self._report(EventKind.STARTED, at, container_id, run.name, startup_seconds=seconds)
 
     def _report_pending_start(self, container_id: str, startup_seconds: float | None = None) -> None:
         if run := self._pending_starts.pop(container_id, None):
@@ -240,21 +235,15 @@ class ContainerTracker:
 
     def _report_end(self, container_id: str, end: _End) -> None:
         self._report_pending_start(container_id)
-        run = end.run
-        self._events.append(
-            Event(
-                EventKind.DIED if end.exit_code else EventKind.STOPPED,
-                end.time.unix_seconds,
-                container_id[:MAX_NAME_LENGTH],
-                display_name(end.name, container_id),
-                lifetime_seconds=max(0.0, end.time.monotonic_seconds - run.started.monotonic_seconds)
-                if run
-                else None,
-                exit_code=end.exit_code,
-                cpu_seconds_total=run.cpu_seconds_total if run else None,
-                joules_total=run.joules_total if run else None,
-            )
-        )
+        known: dict[str, float | None] = {}
+        if run := end.run:
+            known = {
+                "lifetime_seconds": max(0.0, end.time.monotonic_seconds - run.started.monotonic_seconds),
+                "cpu_seconds_total": run.cpu_seconds_total,
+                "joules_total": run.joules_total,
+            }
+        kind = EventKind.DIED if end.exit_code else EventKind.STOPPED
+        self._report(kind, end.time.unix_seconds, container_id, end.name, exit_code=end.exit_code, **known)
         self._ended.pop(container_id, None)
         self._ended[container_id] = end
 
@@ -262,14 +251,11 @@ class ContainerTracker:
         # Runtime and kernel report the same kill, up to one sample apart.
         if container_id not in self._oom_ticks:
             self._oom_ticks[container_id] = self._tick
-            self._events.append(
-                Event(
-                    EventKind.OUT_OF_MEMORY,
-                    at,
-                    container_id[:MAX_NAME_LENGTH],
-                    display_name(name, container_id),
-                )
-            )
+            self._report(EventKind.OUT_OF_MEMORY, at, container_id, name)
+
+    def _report(self, kind: EventKind, at: float, container_id: str, name: str, **details: Any) -> None:  # noqa: ANN401 - fields of an event
+        name = display_name(name, container_id)
+        self._events.append(Event(kind, at, container_id[:MAX_NAME_LENGTH], name, **details))
 
     # --- Pruning ----------------------------------------------------------------------------
 
