@@ -68,10 +68,15 @@ async def running(
         log.warning("anyone who can connect to %s can read this node's metrics: set http.web_config", address)
     async with (
         serving(app, address, "http.listen", config.http.web_config) as bound,
-        _following(sampler.names),
+        following(sampler.names),
         AsyncExitStack() as stack,
     ):
-        features = await _start_features(stack, AgentParts(node_name(config), config, sampler.names))
+        parts = AgentParts(node_name(config), config, sampler.names)
+        features = [
+            await stack.enter_async_context(feature.start(parts))
+            for feature in load_features()
+            if config.section(feature.settings).enabled
+        ]
         state.feature_metrics += [each.collect_metrics for each in features]
         sampling = _SamplingLoop(
             config,
@@ -104,7 +109,7 @@ async def running(
 async def sample_once(config: AgentConfig) -> Report:
     """Take one full sample over at most a second."""
     sampler = Sampler(config)
-    async with _following(sampler.names):
+    async with following(sampler.names):
         sampler.take_sample()
         await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.interval_seconds))
         sample = sampler.take_sample()
@@ -179,17 +184,8 @@ class _SamplingLoop:
                 self.state.sender.enqueue(final_report)
 
 
-async def _start_features(stack: AsyncExitStack, parts: AgentParts) -> list[StartedFeature]:
-    """Start the features that the settings turn on, until the stack is closed."""
-    return [
-        await stack.enter_async_context(feature.start(parts))
-        for feature in load_features()
-        if parts.config.section(feature.settings).enabled
-    ]
-
-
 @asynccontextmanager
-async def _following(names: DockerWatcher | None) -> AsyncIterator[None]:
+async def following(names: DockerWatcher | None) -> AsyncIterator[None]:
     """Follow the engine while the block runs, after a short wait, so that the first report contains names."""
     if names is None:
         yield
