@@ -92,12 +92,9 @@ class MeshAssignment(_MeshMessage, frozen=True, kw_only=True):
     """Time between two probes to the same peer."""
 
 
-_assignment_decoder = msgspec.json.Decoder(MeshAssignment)
-
-
 def parse_assignment(body: bytes) -> MeshAssignment:
     """Parse the collector's answer; raises `msgspec.DecodeError`."""
-    assignment = _assignment_decoder.decode(body)
+    assignment = msgspec.json.decode(body, type=MeshAssignment)
     for peer in assignment.peers or ():
         # A name would be resolved whenever a probe is sent, and the agent would wait for that. The zone of an
         # IPv6 address can be any text.

@@ -366,7 +366,6 @@ Batch = Annotated[tuple[Report, ...], Meta(min_length=1, max_length=MAX_BATCH)]
 
 _encoder = msgspec.json.Encoder()
 _batch_decoder = msgspec.json.Decoder(Batch)
-_receipt_decoder = msgspec.json.Decoder(Receipt)
 
 
 def encode(message: object) -> bytes:
@@ -381,4 +380,4 @@ def parse_batch(body: bytes) -> tuple[Report, ...]:
 
 def parse_receipt(body: bytes) -> Receipt:
     """Parse the collector's response."""
-    return _receipt_decoder.decode(body)
+    return msgspec.json.decode(body, type=Receipt)

@@ -76,7 +76,10 @@ class Spool:
             except (SpoolUnusableError, SpoolDamagedError) as error:
                 self._close_failed_file(error)
             else:
-                self._count_damaged(self._file)
+                damaged, self._file.damaged_reports = self._file.damaged_reports, 0
+                if damaged:
+                    log.error("dropped %d damaged report(s) in the spool %s", damaged, self._path)
+                    self.dropped += damaged
         if self._file is None or len(found) == self._file.count:
             room = max_bytes - sum(len(entry.body) for entry in found)
             for entry in islice(self._memory, max_count - len(found)):
@@ -211,9 +214,3 @@ class Spool:
             )
             self._is_dropping = True
         self.dropped += dropped
-
-    def _count_damaged(self, file: SpoolFile) -> None:
-        if file.damaged_reports:
-            log.error("dropped %d damaged report(s) in the spool %s", file.damaged_reports, self._path)
-            self.dropped += file.damaged_reports
-            file.damaged_reports = 0

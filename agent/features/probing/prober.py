@@ -208,16 +208,12 @@ class _Network(msgspec.Struct, rename="pascal", frozen=True):
     driver: str = ""
 
 
-_decoder = msgspec.json.Decoder(_Inspected)
-_network_decoder = msgspec.json.Decoder(_Network)
-
-
 def parse_addresses(body: bytes) -> list[tuple[str, str | None]]:
     """Return the addresses of a container, and their networks, from `GET /containers/{id}/json`.
 
     With host networking, its address is the loopback address, without a network. Raise `MsgspecError`.
     """
-    inspected = _decoder.decode(body)
+    inspected = msgspec.json.decode(body, type=_Inspected)
     networks = inspected.network_settings.networks
     if inspected.host_config.network_mode == "host" or "host" in networks:
         return [(_LOOPBACK, None)]
@@ -236,4 +232,4 @@ def is_bridge(body: bytes) -> bool:
 
     The host has no route to addresses in an overlay: a request to one may reach another machine.
     """
-    return _network_decoder.decode(body).driver == "bridge"
+    return msgspec.json.decode(body, type=_Network).driver == "bridge"

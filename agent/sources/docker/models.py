@@ -164,14 +164,9 @@ class _Image(msgspec.Struct, rename="pascal"):
     created: int = 0
 
 
-_listing_decoder = msgspec.json.Decoder(list[_Listed])
-_image_decoder = msgspec.json.Decoder(list[_Image])
-_event_decoder = msgspec.json.Decoder(EngineEvent)
-
-
 def parse_listing(body: bytes) -> Iterator[tuple[str, ContainerInfo]]:
     """Id and description of each container from `GET /containers/json`; raises `MsgspecError`."""
-    for entry in _listing_decoder.decode(body):
+    for entry in msgspec.json.decode(body, type=list[_Listed]):
         names = entry.names or [entry.id[:_SHORT_ID]]
         # A legacy link is listed as another name with one more slash.
         name = min(names, key=lambda name: name.count("/")).removeprefix("/")
@@ -180,7 +175,7 @@ def parse_listing(body: bytes) -> Iterator[tuple[str, ContainerInfo]]:
 
 def parse_event(line: bytes) -> EngineEvent:
     """One line of `GET /events`; raises `MsgspecError`."""
-    return _event_decoder.decode(line)
+    return msgspec.json.decode(line, type=EngineEvent)
 
 
 def parse_images(body: bytes, in_use: Iterable[str] = ()) -> tuple[str, ...]:
@@ -189,7 +184,8 @@ def parse_images(body: bytes, in_use: Iterable[str] = ()) -> tuple[str, ...]:
     Names that containers use come first, then those of the newest images. Swarm pulls by digest, so that its
     images have no tag; the name that a container uses has both.
     """
-    newest_first = sorted(_image_decoder.decode(body), key=lambda image: -image.created)
+    images = msgspec.json.decode(body, type=list[_Image])
+    newest_first = sorted(images, key=lambda image: -image.created)
     listed = (name for image in newest_first for name in (image.repo_tags or []) + (image.repo_digests or []))
     names = dict.fromkeys(name for name in (*sorted(in_use), *listed) if _is_image_name(name))
     return tuple(sorted(list(names)[:MAX_IMAGES]))
