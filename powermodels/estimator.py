@@ -30,7 +30,6 @@ from powermodels.common.interface import (
     Meter,
     MeterState,
     Model,
-    ModelState,
     Scope,
     Share,
 )
@@ -172,18 +171,12 @@ class Estimator:
         """The best model of the whole machine."""
         return next(model for model in (self.model, self._model, self._prior) if model.scope is Scope.NODE)
 
-    def model_state(self) -> ModelState:
-        """The current state of the model."""
-        return ModelState(self.model.error_ratio, self.model.describe())
-
     def meters(self) -> tuple[MeterState, ...]:
         """All meters of the host at the last estimate, the preferred one first."""
         return tuple(
             MeterState(
                 name=meter.name,
-                source=meter.source,
                 scope=meter.scope,
-                error_ratio=meter.error_ratio,
                 watts=watts,
                 used=meter is self._used,
                 gap=meter.gap,

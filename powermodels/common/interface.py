@@ -176,22 +176,12 @@ class MeterState:
     """State of a meter at the last estimate."""
 
     name: str
-    source: PowerSource
     scope: Scope
-    error_ratio: float
     watts: float | None
     used: bool
     """Whether the node's power came from this meter."""
     gap: Gap | None
     parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelState:
-    """The model, as it is shown."""
-
-    error_ratio: float
-    description: str
 
 
 @dataclass(frozen=True, slots=True)

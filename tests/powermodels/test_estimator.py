@@ -157,7 +157,7 @@ def test_the_hosts_own_model_is_used_where_there_is_one(proc: Path, tmp_path: Pa
     estimator = Estimator.for_host(proc, tmp_path / "sys", model_path=path)
     estimate = estimator.estimate(0, Load(0.5), {})
     assert (estimate.watts, estimate.source, estimate.error_ratio) == (160, PowerSource.MODEL, 0.04)
-    assert "on 2026-01-02" in estimator.model_state().description
+    assert "on 2026-01-02" in estimator.model.describe()
 
 
 def test_a_load_is_taken_by_the_capacity_that_the_model_was_fitted_with(proc: Path, tmp_path: Path) -> None:

@@ -85,7 +85,6 @@ def examine(config: AgentConfig, model_path: Path) -> Findings:
     host = asyncio.run(sample_once(config)).state
     pressure, gaps = (Pressure(), ()) if host is None else (host.pressure, host.gaps)
     of_power = {gap.what for gap in (*estimator.gaps, *absent)}
-    model = estimator.model_state()
     return Findings(
         measured=any(state.used for state in states),
         meters=(
@@ -93,8 +92,8 @@ def examine(config: AgentConfig, model_path: Path) -> Findings:
             *(MeterReport(gap.what, "absent", reason=gap.why) for gap in absent),
             *_cross_check(states, pyrapl_watts),
         ),
-        model=model.description,
-        model_error_ratio=model.error_ratio,
+        model=estimator.model.describe(),
+        model_error_ratio=estimator.model.error_ratio,
         found=(
             *Reader(proc, sys, subtree=config.host.cgroup).describe(),
             *(["pressure (PSI): time that tasks wait for a resource"] if pressure != Pressure() else []),
