@@ -1,7 +1,7 @@
 """Plots model and measurements: watts over CPU usage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from powermodels.common.interface import Model
 from powermodels.models.samples import Sample
@@ -11,39 +11,24 @@ _POINT, _CURVE = "·", "█"
 _CURVE_POINTS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """Range and data of a plot: from 0 to slightly above the highest watts."""
-
-    top_watts: float
-    curve: tuple[tuple[float, float], ...]
-    points: tuple[tuple[float, float], ...]
-
-
-def _frame(samples: Sequence[Sample], model: Model) -> _Frame:
-    # The other resources stay at their values in the idlest sample, so that the curve shows the CPU.
-    idlest = min(samples, key=lambda sample: sample.load.cpu_ratio).load
-    curve = tuple(
-        (ratio, model.terms(replace(idlest, cpu_ratio=ratio)).watts)
-        for ratio in (index / _CURVE_POINTS for index in range(_CURVE_POINTS + 1))
-    )
-    points = tuple((sample.load.cpu_ratio, sample.watts) for sample in samples)
-    return _Frame(1.05 * max(watts for _, watts in (*curve, *points)), curve, points)
-
-
 def text_plot(samples: Sequence[Sample], model: Model) -> list[str]:
     """The plot for a terminal: dots are measurements, the line is the model."""
-    frame = _frame(samples, model)
+    # The other resources stay at their values in the idlest sample, so that the curve shows the CPU.
+    idlest = min(samples, key=lambda sample: sample.load.cpu_ratio).load
+    ratios = [index / _CURVE_POINTS for index in range(_CURVE_POINTS + 1)]
+    curve = [(ratio, model.terms(replace(idlest, cpu_ratio=ratio)).watts) for ratio in ratios]
+    points = [(sample.load.cpu_ratio, sample.watts) for sample in samples]
+    top_watts = 1.05 * max(watts for _, watts in (*curve, *points))
     cells = [[" "] * _WIDTH for _ in range(_HEIGHT)]
-    for mark, places in ((_CURVE, frame.curve), (_POINT, frame.points)):
+    for mark, places in ((_CURVE, curve), (_POINT, points)):
         for ratio, watts in places:
             column = min(_WIDTH - 1, int(max(0.0, ratio) * _WIDTH))
-            row = min(_HEIGHT - 1, int(watts / frame.top_watts * _HEIGHT))
+            row = min(_HEIGHT - 1, int(watts / top_watts * _HEIGHT))
             if mark == _CURVE or cells[row][column] == " ":
                 cells[row][column] = mark
     lines = []
     for row in reversed(range(_HEIGHT)):
-        label = f"{(row + 0.5) / _HEIGHT * frame.top_watts:6.0f} W" if row % 5 == 0 else " " * 8
+        label = f"{(row + 0.5) / _HEIGHT * top_watts:6.0f} W" if row % 5 == 0 else " " * 8
         lines.append(f"{label} │{''.join(cells[row]).rstrip()}")
     lines.append(f"{'':8} └{'─' * _WIDTH}")
     lines.append(f"{'':8}  0 % CPU{'':{_WIDTH - 16}}100 %")

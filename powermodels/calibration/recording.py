@@ -47,7 +47,6 @@ class CalibrationRecording(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, head=msgspec.structs.replace(self.head, host=host))
 
     def request(self, kind: Kind) -> FitRequest:
-        """Create the request for a fit."""
         return FitRequest(
             samples=self.samples,
             kind=kind,

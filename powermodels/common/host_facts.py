@@ -108,22 +108,19 @@ def _entries(text: str) -> Iterator[dict[str, str]]:
 def _identity(entry: dict[str, str]) -> CpuIdentity | None:
     try:
         if entry.get("vendor_id") in _X86_VENDORS:
+            # Some hypervisors write "unknown" for the stepping.
+            stepping = entry.get("stepping", "")
             return CpuIdentity(
                 entry["vendor_id"],
                 int(entry["cpu family"]),
                 int(entry["model"]),
-                _number(entry.get("stepping")),
+                int(stepping) if stepping.isdecimal() else 0,
             )
         if "CPU implementer" in entry:
             return CpuIdentity("ARM", int(entry["CPU implementer"], 0), int(entry["CPU part"], 0))
     except (KeyError, ValueError):
         pass
     return None
-
-
-def _number(text: str | None) -> int:
-    # Some hypervisors write "unknown" here.
-    return int(text) if text is not None and text.isdecimal() else 0
 
 
 def _arm_name(identity: CpuIdentity | None) -> str | None:

@@ -56,7 +56,6 @@ class Fit:
     bounds: Training
 
     def predict(self, workload: Workload) -> Floats:
-        """Predict the watts of a workload."""
         watts = workload.design(self.features) @ np.array((self.idle_watts, *self.coefficients_watts))
         if self.points:
             ratios, above = np.array([(point.cpu_ratio, point.watts) for point in self.points]).T

@@ -99,7 +99,10 @@ def find_hwmon(sys: Path, hypervisor: str | None) -> SensorMeter | Gap:
     sensors = tuple(
         replace(
             sensor,
-            name=_unique_name(sensor) if names[sensor.name] > 1 else sensor.name,
+            # With the address of the device if the name is not unique, as with two sockets.
+            name=sensor.name
+            if names[sensor.name] == 1
+            else f"{sensor.name} {(sensor.file.parent / 'device').resolve().name}",
             counted=scope is largest and scope is not Scope.PART,
         )
         for sensor, scope in found
@@ -113,11 +116,6 @@ def find_hwmon(sys: Path, hypervisor: str | None) -> SensorMeter | Gap:
         period_seconds=_PERIOD_SECONDS,
         sensors=sensors,
     )
-
-
-def _unique_name(sensor: Sensor) -> str:
-    """The name with the address of the device, as with two sockets."""
-    return f"{sensor.name} {(sensor.file.parent / 'device').resolve().name}"
 
 
 def find_acpi(sys: Path, hypervisor: str | None) -> SensorMeter | Gap:

@@ -120,7 +120,6 @@ class CorrectionSums:
 
     @property
     def correction(self) -> Correction:
-        """The correction from the sums."""
         stable = self._without_drift()
         weight, residual = self._drift
         drift_watts = residual / (weight + _DRIFT_PRIOR_READINGS)

@@ -75,7 +75,6 @@ class Generation:
     steppings: range = range(256)
 
     def includes(self, cpu: CpuIdentity) -> bool:
-        """Whether a CPU is of this generation."""
         return (
             cpu.vendor == self.vendor
             and cpu.family == self.family

@@ -23,7 +23,6 @@ class Slice:
     memory_share: float = 1.0
 
     def resize(self, capacity: Quantities) -> None:
-        """Set the capacity of the slice."""
         self.cpu_share = _share(capacity.cpu_cores, self.machine.threads)
         self.memory_share = _share(capacity.memory_bytes, self.machine.memory_bytes)
 

@@ -89,7 +89,7 @@ def chart(title: str, unit: str, lines: Sequence[Line]) -> str:
     across = Axis(first, max(last, first + 1e-9), 1.0)
     upwards = Axis.covering((value for line in thinned for value in line.values), zero=True)
     parts = list(grid(upwards))
-    every = _nice_hours(last - first)
+    every = next((each for each in _NICE_HOURS if (last - first) / each <= 2 * _TICKS), _NICE_HOURS[-1])
     for number in range(ceil(first / every), floor(last / every) + 1):
         hours = number * every
         label = f"day {hours / _HOURS_PER_DAY:g}" if every >= _HOURS_PER_DAY else f"{hours:g} h"
@@ -127,10 +127,6 @@ def _nice_step(span: float) -> float:
         return 1.0
     power = 10.0 ** floor(log10(rough))
     return next(step * power for step in _STEPS if step * power >= rough * (1 - 1e-9))
-
-
-def _nice_hours(span: float) -> float:
-    return next((every for every in _NICE_HOURS if span / every <= 2 * _TICKS), _NICE_HOURS[-1])
 
 
 _SMALLEST_RADIUS, _LARGEST_RADIUS = 4.0, 12.0

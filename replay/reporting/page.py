@@ -9,7 +9,7 @@ from typing import TypeVar
 from replay.reporting.charts import Line, chart, scatter_svg
 from replay.reporting.pareto import Pareto, dots_of, marked, pareto_rows_of, summary
 from replay.reporting.tables import Row, application_rows_of, elastic_rows_of, rows_of
-from replay.setup.hosts import MILLI
+from replay.setup.elastic import MILLI
 from replay.setup.scenario import Scenario
 from replay.simulation.accounting import IntervalSums
 from replay.simulation.compare import Comparison

@@ -29,11 +29,11 @@ def compare_figures(
     policies: Mapping[str, msgspec.Struct], expected: Sequence[Expected]
 ) -> list[FigureComparison]:
     """Compare the expected figures of the policies that were run."""
-    return [_compare(policies, each) for each in expected if _ran(policies, each)]
-
-
-def _ran(policies: Mapping[str, msgspec.Struct], each: Expected) -> bool:
-    return each.policy in policies and each.relative_to in {None, *policies}
+    return [
+        _compare(policies, each)
+        for each in expected
+        if each.policy in policies and each.relative_to in {None, *policies}
+    ]
 
 
 def _compare(policies: Mapping[str, msgspec.Struct], each: Expected) -> FigureComparison:

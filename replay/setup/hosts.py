@@ -10,13 +10,13 @@ from collector.common.arrays import Flags, Floats
 from collector.common.labels import GENERATION_LABEL
 from collector.config import PlacementConfig
 from collector.snapshot.power_curves import PowerCurves
+from replay.setup.elastic import MILLI
 from replay.setup.scenario import MIPS_PER_CORE, Host, Network
 from wire.errors import UserError
 from wire.messages import PowerCurve, PowerSource
 
 MEGABYTE = 1e6
 MEBIBYTE = float(1 << 20)
-MILLI = 1000.0
 _PLAIN = Network()
 _DOMAIN_LABEL = PlacementConfig().domain_label
 

@@ -104,7 +104,8 @@ class SimulatedControl:
                 continue
             if find_effect(step, self._collector.snapshot(now), self._limits(step, now)) is not None:
                 self._end(decision, position, StepState.VERIFIED, now)
-                self._avoid_return(step, now)
+                if isinstance(step.action, Move):
+                    self._avoid_return(step, now + self._settings.cool_down_seconds)
             elif now >= step.done_at + self._settings.verify_seconds - _MILLISECOND:
                 self._driver.undo(step.action, seconds)
                 self._end(decision, position, StepState.UNDONE, now)
@@ -155,15 +156,12 @@ class SimulatedControl:
             return
         before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
         self._set(decision, position, state=StepState.STARTED, started_at=now, there_before=before)
-        if isinstance(step.action, Move | Kill) and step.service is not None:
-            until = now + AVOID_SECONDS
-            self._collector.reservations.keep_from_returning(step.service, step.action.node, until=until)
+        self._avoid_return(step, now + AVOID_SECONDS)
         decision.running.append(position)
         self._driver.carry_out((step.action,), seconds)
 
-    def _avoid_return(self, step: Step, now: float) -> None:
-        if isinstance(step.action, Move) and step.service is not None:
-            until = now + self._settings.cool_down_seconds
+    def _avoid_return(self, step: Step, until: float) -> None:
+        if isinstance(step.action, Move | Kill) and step.service is not None:
             self._collector.reservations.keep_from_returning(step.service, step.action.node, until=until)
 
     def _end(self, decision: _Decision, position: int, state: StepState, now: float) -> None:

@@ -138,10 +138,8 @@ class SimulatedDriver:
         if not ready or cluster.node[row] == target:
             return
         cluster.target[row] = target
-        if cluster.on[target]:
-            self._begin_move(row, now)
-            return
-        self._switch(target, on=True, now=now)
+        if not cluster.on[target]:
+            self._switch(target, on=True, now=now)
         if cluster.on[target]:
             self._begin_move(row, now)
         else:

@@ -5,7 +5,7 @@ import numpy as np
 
 from collector.common.arrays import Floats, Rows
 from replay.setup.applications import ApplicationMembers
-from replay.setup.hosts import MILLI
+from replay.setup.elastic import MILLI
 from replay.simulation.cluster import Cluster, ContainerPhase, Load
 
 _SHORTEST_SECONDS = 1e-6

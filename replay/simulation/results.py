@@ -186,13 +186,6 @@ def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
     return None if found is None else found * 1000
 
 
-def flat(name: str, result: msgspec.Struct) -> dict[str, object]:
-    """One row of a CSV, with a column for every nested value."""
-    figures = msgspec.to_builtins(result)
-    figures.pop("nodes", None)
-    return {"policy": name, **_flattened(figures)}
-
-
 def _flattened(figures: Mapping[str, Any]) -> dict[str, object]:
     row: dict[str, object] = {}
     for key, value in figures.items():
@@ -204,8 +197,12 @@ def _flattened(figures: Mapping[str, Any]) -> dict[str, object]:
 
 
 def csv_of(policies: Mapping[str, msgspec.Struct]) -> str:
-    """A row per policy."""
-    rows = [flat(name, result) for name, result in policies.items()]
+    """A row per policy, with a column for every nested value but those of nodes."""
+    rows = []
+    for name, result in policies.items():
+        figures = msgspec.to_builtins(result)
+        figures.pop("nodes", None)
+        rows.append({"policy": name, **_flattened(figures)})
     stream = StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()

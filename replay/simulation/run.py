@@ -312,7 +312,9 @@ class _Run:
 
     def _decide(self, now: float) -> None:
         self._exchange.send_beacons(now)
-        self._retry(self._cluster.rows(ContainerPhase.WAITING), now)
+        waiting = self._cluster.rows(ContainerPhase.WAITING)
+        for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
+            self._place(int(row), now, self._driver.place_waiting)
         self._give_up(self._cluster.rows(ContainerPhase.WAITING), now)
         chosen = self._policy_run.chosen
         if chosen.policy.rebalance is None or self._control.is_busy:
@@ -325,10 +327,6 @@ class _Run:
             self._driver.carry_out(plan.actions, now)
         else:
             self._control.begin(plan.actions, snapshot, now)
-
-    def _retry(self, waiting: Rows, now: float) -> None:
-        for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
-            self._place(int(row), now, self._driver.place_waiting)
 
     def _give_up(self, waiting: Rows, now: float) -> None:
         patience = self._simulation.patience_seconds

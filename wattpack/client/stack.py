@@ -67,15 +67,12 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"(?:true|false|True|False)$"), list("tTfF")
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0[0-7]*|[1-9]\d*)$"), list("-+0123456789")
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(?:0|[1-9]\d*)\.\d+$"), list("-+0123456789")
-)
+for _kind, _pattern, _first in (
+    ("bool", r"(?:true|false|True|False)$", "tTfF"),
+    ("int", r"[-+]?(?:0[0-7]*|[1-9]\d*)$", "-+0123456789"),
+    ("float", r"[-+]?(?:0|[1-9]\d*)\.\d+$", "-+0123456789"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_pattern), list(_first))
 
 
 def read_stack(file: Path) -> Document:

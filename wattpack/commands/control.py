@@ -63,7 +63,8 @@ def format_decisions(decisions: list[Json]) -> Iterator[str]:
         head = f"{time_text(decision['at'])}  {decision['id']}  {decision['outcome']:8}"
         yield f"{head} {decision['policy']}: {trigger}"
         for step in decision["steps"]:
-            yield f"    {_describe(step['action'])}: {step['state']}{_reason(step)}"
+            why = f", {step['why']}" if step["why"] else ""
+            yield f"    {_describe(step['action'])}: {step['state']}{why}"
             yield from (f"        {reason}" for reason in step["action"]["reasons"])
         yield from (f"    not done: {left}" for left in decision["left"])
         if decision["trouble"] is not None:
@@ -74,10 +75,6 @@ def format_decisions(decisions: list[Json]) -> Iterator[str]:
 
 def _describe(action: Json) -> str:
     return describe(msgspec.convert(action, Action))
-
-
-def _reason(step: Json) -> str:
-    return f", {step['why']}" if step["why"] else ""
 
 
 def _effect(decision: Json) -> str:

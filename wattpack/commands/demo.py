@@ -39,21 +39,18 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         if not low <= getattr(arguments, name) <= high:
             raise UserError(f"--{name} {getattr(arguments, name):g}: use a number from {low} to {high:g}")
-    _check_empty(arguments.keep)
+    keep: Path | None = arguments.keep
+    if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
+        raise UserError(f"--keep {keep}: name an empty directory, or one that does not exist yet")
     # Stopped while it starts, it leaves nothing either.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start_logging("wattpack")
     if not arguments.verbose:
         logging.getLogger().setLevel(logging.WARNING)
-    with _folder(arguments.keep) as folder:
+    with _folder(keep) as folder:
         size = {name: getattr(arguments, name) for name in ("port", "seed", "nodes", "containers", "days")}
         options = DemoOptions(folder=folder, **size)
-        return run_service(_demo(options, keep=arguments.keep))
-
-
-def _check_empty(keep: Path | None) -> None:
-    if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
-        raise UserError(f"--keep {keep}: name an empty directory, or one that does not exist yet")
+        return run_service(_demo(options, keep=keep))
 
 
 @contextmanager

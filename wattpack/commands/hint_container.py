@@ -53,7 +53,6 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options for the policy."""
     add(parser, "--policy POLICY", "policy to use (default: as configured in the collector)")
     add(parser, "--setting KEY=VALUE...", "a setting of the policy")
 
@@ -140,7 +139,6 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def format_hint(hint: PlacementHint) -> Iterator[str]:
-    """The lines of a hint."""
     yield f"Policy {hint.policy}. Assumed need: {_amounts(hint.assumed.demand)} ({hint.assumed.explanation})."
     yield ""
     if hint.nodes:

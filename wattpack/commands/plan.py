@@ -73,7 +73,6 @@ def _alerts_text(alerts: list[Json]) -> str:
 
 
 def format_plan(plan: PlanHint) -> Iterator[str]:
-    """The lines of a plan."""
     watts = "power unknown for some nodes"
     if plan.watts_before is not None and plan.watts_after is not None:
         watts = f"from {plan.watts_before:.1f} W to {plan.watts_after:.1f} W"

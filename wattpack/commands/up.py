@@ -36,6 +36,8 @@ _HEARTBEAT_SECONDS, _ROLLUP_SECONDS = 10.0, 5.0
 _CLEAR_BELOW = "\x1b[J"
 _WIDTHS = {"W": 2, "F": 2}
 """Cells of wide characters on a terminal."""
+_JOINED = frozenset({"Mn", "Me", "Cf"})
+"""Categories of characters that join the one before them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,11 +150,8 @@ def rows_of(text: str, columns: int) -> int:
 
 
 def _cells(line: str) -> int:
-    return sum(_WIDTHS.get(unicodedata.east_asian_width(each), 1) for each in line if not _joins(each))
-
-
-def _joins(character: str) -> bool:
-    return unicodedata.category(character) in {"Mn", "Me", "Cf"}
+    letters = (each for each in line if unicodedata.category(each) not in _JOINED)
+    return sum(_WIDTHS.get(unicodedata.east_asian_width(each), 1) for each in letters)
 
 
 class LiveText:

@@ -198,15 +198,13 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
     add(parser, "--data DIR", searched, Path)
 
 
-def search_path(
-    given: Path | None = None, environment: Mapping[str, str] | None = None, base: Path = Path()
-) -> list[Path]:
+def search_path(given: Path | None = None, environment: Mapping[str, str] | None = None) -> list[Path]:
     """The folders to search, in order: `--data`, `WATTPACK_DATA`, `./data`, `../shared/data`."""
     variable = (os.environ if environment is None else environment).get(VARIABLE)
     named = [given] if given is not None else []
     if variable:
         named += [Path(each) for each in variable.split(os.pathsep) if each]
-    return [*named, *(base / each for each in _DEFAULTS)]
+    return [*named, *_DEFAULTS]
 
 
 def find(name: str, folders: Sequence[Path]) -> Found | None:

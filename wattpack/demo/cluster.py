@@ -140,7 +140,6 @@ class DemoCluster:
             )
 
     def limit_of(self, row: int) -> Quantities:
-        """The current limits of a container."""
         return self._limit[row]
 
     # --- Samples ------------------------------------------------------------------------------------

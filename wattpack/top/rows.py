@@ -76,10 +76,6 @@ def _watts(row: Row) -> str:
     return "-" if power is None else watts_text(power.watts, power.error_ratio)
 
 
-def _watts_rank(row: Row) -> float | None:
-    return None if row.subject.power is None else row.subject.power.watts
-
-
 def _pressure(row: Row) -> str:
     worst = row.worst_pressure
     return "-" if worst is None else f"{worst[0]:.0%} {worst[1]:<4}"
@@ -92,7 +88,9 @@ _CPU_BAR = Column("OF NODE", 12, _cpu_bar, is_text=True)
 _MEMORY = Column("MEMORY", 10, _bytes(Resource.MEMORY), "memory", _used(Resource.MEMORY))
 _DISK = Column("DISK/s", 10, _bytes(Resource.DISK), "disk", _used(Resource.DISK))
 _NETWORK = Column("NETWORK/s", 10, _bytes(Resource.NETWORK), "network", _used(Resource.NETWORK))
-_POWER = Column("POWER", 15, _watts, "watts", _watts_rank)
+_POWER = Column(
+    "POWER", 15, _watts, "watts", lambda row: row.subject.power.watts if row.subject.power else None
+)
 _PRESSURE = Column(
     "PRESSURE", 9, _pressure, "pressure", lambda row: row.worst_pressure[0] if row.worst_pressure else None
 )

@@ -101,7 +101,6 @@ class SimulatedAgents:
         self._known = [place < known for place in range(len(RESOURCES))]
         self._last: ClusterSample | None = None
         self._one_by_one = one_by_one
-        self.reports_in_bulk = 0
         self._heartbeats = HeartbeatMaker(settings.reporting, settings.sample_seconds)
         self._alert_ratio = settings.bottleneck.usage_ratio
 
@@ -243,7 +242,6 @@ class SimulatedAgents:
         assert columns is not None
         plain.interval_seconds = now - agent.sampled_at
         plain.reports += 1
-        self.reports_in_bulk += 1
         agent.sampled_at = agent.observed_at = now
         sample = self._node_sample(host, now, plain.interval_seconds, used, sampled.disk_busy[host], [])
         return self._heartbeats.make(

@@ -9,6 +9,7 @@ from msgspec import Meta
 from collector.features.elastic.scaling.interface import ElasticPolicy
 from replay.contenders.table import ELASTIC_POLICIES
 from replay.generators.arrivals import Arrivals
+from replay.setup.elastic import MILLI
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Choice, Scenario, Table, convert_table
 from replay.simulation.accounting import JOULES_PER_KWH
@@ -19,7 +20,6 @@ from wire.errors import UserError
 
 _DAY_SECONDS = 86_400.0
 _MINUTE_SECONDS = 60.0
-_MILLI = 1000.0
 
 
 class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ def elastic_result_of(intervals: Sequence[Interval], metric_max: float) -> Elast
         cpu_limit_mean_cores=sum(each.limit_cores for each in intervals) / count,
         utilization_mean_ratio=sum(each.used_cores / (each.replicas * each.limit_cores) for each in intervals)
         / count,
-        response_mean_ms=_MILLI * sum(metrics) / len(metrics) if metrics else None,
+        response_mean_ms=MILLI * sum(metrics) / len(metrics) if metrics else None,
         intervals=count,
     )
 

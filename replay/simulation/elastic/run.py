@@ -108,11 +108,7 @@ class Packing:
         cores = float(hosts.capacity[:, 0].sum())
         idle = float(hosts.power.idle_watts.sum())
         self.reserved_core_watts = idle / cores
-        self.used_core_watts = (float(hosts.power.watts(full, self._all).sum()) - idle) / cores
-
-    @property
-    def _all(self) -> Rows:
-        return np.arange(self._hosts.size, dtype=np.intp)
+        self.used_core_watts = (float(hosts.power.watts(full, np.arange(hosts.size)).sum()) - idle) / cores
 
     def _hosts_of(self, replicas: Sequence[Replica]) -> Rows:
         """The host of each replica: the first with room."""
