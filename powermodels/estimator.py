@@ -24,6 +24,7 @@ from powermodels.attribution.split import (
 )
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import (
+    ASSUMED,
     Estimate,
     HostFacts,
     Load,
@@ -33,7 +34,6 @@ from powermodels.common.interface import (
     Scope,
     Share,
 )
-from powermodels.common.scaling import ASSUMED, rescaled
 from powermodels.learning.learner import Learner, first_curve
 from powermodels.learning.refit import Refit
 from powermodels.learning.service_weights import SYSTEM, ServiceWeights, shares_by_service
@@ -242,13 +242,13 @@ class Estimator:
     def _estimate_node(self, load: Load, capacity: Quantities, reading: _Reading | None) -> Estimate:
         """Estimate the power of the whole machine, without containers, from the meter or from the model."""
         model, whole = self.model, self._whole_model
-        terms = model.terms(rescaled(load, capacity, self._scaling_of(model)))
+        terms = model.terms(load.rescaled(capacity, self._scaling_of(model)))
         source: Model | Meter = model
         if reading is not None:
             source, metered_watts = reading
             terms = fit_to_meter(terms, metered_watts, source.scope, model.scope)
         scope = source.scope
-        whole_terms = whole.terms(rescaled(load, capacity, self._scaling_of(whole)))
+        whole_terms = whole.terms(load.rescaled(capacity, self._scaling_of(whole)))
         lifted, error_ratio = lift(terms, scope, source.error_ratio, whole_terms, whole.error_ratio)
         if scope is not Scope.NODE and whole is not self._prior and whole.error_ratio < error_ratio:
             # It was fitted to a meter of the whole machine, and is more accurate.
@@ -289,11 +289,11 @@ class Estimator:
         last_seconds, self._last_seconds = self._last_seconds, monotonic_seconds
         interval_seconds = 0.0 if last_seconds is None else monotonic_seconds - last_seconds
         if reading is not None:
-            self._start_learning(reading[0].scope, rescaled(load, capacity, ASSUMED), reading[1])
+            self._start_learning(reading[0].scope, load.rescaled(capacity, ASSUMED), reading[1])
         learner = self._learner
         if learner is None:
             return
-        model_load = rescaled(load, capacity, learner.scaling)
+        model_load = load.rescaled(capacity, learner.scaling)
         learner.pass_time(monotonic_seconds, model_load, interval_seconds)
         if reading is None or reading[0].scope is not learner.tracker.scope:
             self._weights.skip()

@@ -1,1 +1,1 @@
-"""Shared by all of powermodels: the interfaces of meters and models, host facts, scaling."""
+"""Shared by all of powermodels: the interfaces of meters and models, and host facts."""

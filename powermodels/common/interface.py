@@ -1,9 +1,11 @@
 """Interfaces of meters and models, and the types that they share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol, Self
+
+import msgspec
 
 from wire.messages import Gap, PowerScope, PowerSource
 from wire.resources import RESOURCES, Quantities, ratio
@@ -58,6 +60,34 @@ class Load:
     def ratios(self) -> tuple[float | None, ...]:
         """The ratio of each resource, in the order of `RESOURCES`."""
         return self.cpu_ratio, self.memory_ratio, self.disk_ratio, self.network_ratio
+
+    def rescaled(self, capacity: Quantities, scaling: Quantities) -> Self:
+        """The same load, relative to `scaling` instead of `capacity`; unchanged if either is unknown.
+
+        A model needs loads relative to the capacities that it was fitted with.
+        """
+
+        def by(ratio: float | None, old: float | None, new: float | None) -> float | None:
+            return ratio if ratio is None or old is None or not new else ratio * old / new
+
+        disk = by(self.disk_ratio, capacity.disk_bytes_per_second, scaling.disk_bytes_per_second)
+        network = by(self.network_ratio, capacity.network_bytes_per_second, scaling.network_bytes_per_second)
+        return replace(self, disk_ratio=disk, network_ratio=network)
+
+
+# The capacity of disks and links is unknown in a recording and on a new host. A model then uses these rates,
+# and keeps them.
+ASSUMED_DISK_BYTES_PER_SECOND = 1e9
+ASSUMED_NETWORK_BYTES_PER_SECOND = 2.5e9
+ASSUMED = Quantities(
+    disk_bytes_per_second=ASSUMED_DISK_BYTES_PER_SECOND,
+    network_bytes_per_second=ASSUMED_NETWORK_BYTES_PER_SECOND,
+)
+
+
+def completed(capacity: Quantities) -> Quantities:
+    """Capacities of a host that never change: those it does not report, or learns with time, are assumed."""
+    return msgspec.structs.replace(ASSUMED, cpu_cores=capacity.cpu_cores, memory_bytes=capacity.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True)

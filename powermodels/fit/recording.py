@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from powermodels.common.interface import Load
-from powermodels.common.scaling import (
+from powermodels.common.interface import (
     ASSUMED_DISK_BYTES_PER_SECOND,
     ASSUMED_NETWORK_BYTES_PER_SECOND,
+    Load,
     completed,
 )
 from powermodels.models.basis import unit

@@ -12,8 +12,7 @@ from typing import cast
 
 import msgspec
 
-from powermodels.common.interface import HostFacts, Load, Model, Scope
-from powermodels.common.scaling import ASSUMED
+from powermodels.common.interface import ASSUMED, HostFacts, Load, Model, Scope
 from powermodels.learning.refit import Refit
 from powermodels.learning.service_weights import ServiceWeights
 from powermodels.learning.tracker import Tracker

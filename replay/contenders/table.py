@@ -6,32 +6,23 @@ from collector.decide.policies import table as live
 from collector.decide.policies.interface import Policy
 from collector.features.elastic.scaling import table as live_elastic
 from collector.features.elastic.scaling.interface import ElasticPolicy
-from replay.contenders import q_learning
-from replay.contenders.baselines import BINPACK, FIRST_FIT, RANDOM, ROUND_ROBIN, SPREAD
+from replay.contenders import baselines, peers, q_learning
 from replay.contenders.consolidate.policy import CONSOLIDATE
 from replay.contenders.net_optimal.policy import NET_OPTIMAL
-from replay.contenders.peers import (
-    BALANCED_ALLOCATION,
-    LEAST_ALLOCATED,
-    LOAD_VARIATION,
-    MOST_ALLOCATED,
-    NOMAD,
-    TARGET_LOAD,
-)
 from replay.contenders.priority import PRIORITY
 
 CONTENDERS: tuple[Policy, ...] = (
-    RANDOM,
-    ROUND_ROBIN,
-    FIRST_FIT,
-    SPREAD,
-    BINPACK,
-    LEAST_ALLOCATED,
-    MOST_ALLOCATED,
-    BALANCED_ALLOCATION,
-    NOMAD,
-    TARGET_LOAD,
-    LOAD_VARIATION,
+    baselines.RANDOM,
+    baselines.ROUND_ROBIN,
+    baselines.FIRST_FIT,
+    baselines.SPREAD,
+    baselines.BINPACK,
+    peers.LEAST_ALLOCATED,
+    peers.MOST_ALLOCATED,
+    peers.BALANCED_ALLOCATION,
+    peers.NOMAD,
+    peers.TARGET_LOAD,
+    peers.LOAD_VARIATION,
     CONSOLIDATE,
     NET_OPTIMAL,
     PRIORITY,

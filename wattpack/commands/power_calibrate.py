@@ -22,8 +22,7 @@ from powermodels.calibration.recording import (
     write_recording,
 )
 from powermodels.common.host_facts import read_host_facts
-from powermodels.common.interface import Load, Meter, Scope
-from powermodels.common.scaling import completed
+from powermodels.common.interface import Load, Meter, Scope, completed
 from powermodels.learning.refit import fit_and_wait
 from powermodels.meters import find_meters
 from powermodels.models.fitted import ScopeName, fingerprint

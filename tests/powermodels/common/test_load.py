@@ -1,5 +1,4 @@
-from powermodels.common.interface import Load
-from powermodels.common.scaling import ASSUMED, completed, rescaled
+from powermodels.common.interface import ASSUMED, Load, completed
 from wire.resources import Quantities
 
 
@@ -7,14 +6,14 @@ def test_the_same_use_is_another_share_of_another_capacity() -> None:
     load = Load(0.5, 0.3, 0.4, 0.8, 0.9)
     here = Quantities(disk_bytes_per_second=1e8, network_bytes_per_second=1e9)
     there = Quantities(disk_bytes_per_second=4e8, network_bytes_per_second=2e9)
-    assert rescaled(load, here, there) == Load(0.5, 0.3, 0.1, 0.4, 0.9)
+    assert load.rescaled(here, there) == Load(0.5, 0.3, 0.1, 0.4, 0.9)
 
 
 def test_unknown_capacity_changes_nothing() -> None:
     load = Load(0.5, 0.3, 0.4, None)
     known = Quantities(disk_bytes_per_second=1e8, network_bytes_per_second=1e9)
-    assert rescaled(load, known, Quantities()) == load
-    assert rescaled(load, Quantities(), known) == load
+    assert load.rescaled(known, Quantities()) == load
+    assert load.rescaled(Quantities(), known) == load
 
 
 def test_what_a_host_learns_with_time_is_fixed_for_a_model() -> None:
