@@ -206,7 +206,8 @@ def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, 
         predictions = PROTOCOLS[protocol](make, others, samples)
         measured, predicted = zip(*predictions, strict=True)
         scores[name] = score(measured, predicted, range_watts)
-        outside += _outside(predictions, others, samples)
+        cap_watts = _CAP_RATIO * max(sample.watts for sample in (*others, *samples))
+        outside += sum(not 0 <= guess <= cap_watts for guess in predicted)
     return FileResult(scores, mean_score(scores[name] for name in real)), outside
 
 
@@ -229,8 +230,3 @@ def _real(workloads: Mapping[str, Samples]) -> list[str]:
 
 def _others_of(workloads: Mapping[str, Samples], name: str) -> list[Sample]:
     return [sample for other, group in workloads.items() if other != name for sample in group]
-
-
-def _outside(predictions: Sequence[Prediction], others: Samples, samples: Samples) -> int:
-    cap_watts = _CAP_RATIO * max(sample.watts for sample in (*others, *samples))
-    return sum(not 0 <= predicted <= cap_watts for _, predicted in predictions)

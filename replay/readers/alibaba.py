@@ -49,8 +49,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
         [sized[:, 0] * whole.cpu_mips / WHOLE.cpu_mips, sized[:, 1] / _PERCENT * whole.memory_mb * MEBIBYTE]
     )
     used = np.array(percent) / _PERCENT * given[container]
-    step = (np.array(at) // STEP_SECONDS).astype(np.intp)
-    aligned = timeline(np.array(container, dtype=np.intp), list(names), step, used, STEP_SECONDS)
+    aligned = timeline(np.array(container, dtype=np.intp), list(names), np.array(at), used, STEP_SECONDS)
     reserved = given[[names[name] for name in aligned.names]]
     return aligned.workload(
         columns(*reserved.T, rest=np.nan, count=len(names)),

@@ -45,8 +45,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     names = [f"{job_id:012}-{index:05}" for job_id, index in keys]
     cores = whole.cpu_mips / MIPS_PER_CORE
     used = np.column_stack([np.nan_to_num(cpu) * cores, np.nan_to_num(memory) * whole.memory_mb * MEBIBYTE])
-    step = (start / _MICROSECONDS // STEP_SECONDS).astype(np.intp)
-    line = timeline(container, names, step, used, STEP_SECONDS)
+    line = timeline(container, names, start / _MICROSECONDS, used, STEP_SECONDS)
     promised = np.zeros(len(names))
     np.maximum.at(promised, container, np.nan_to_num(assigned) * whole.memory_mb * MEBIBYTE)
     memory_bytes = np.where(promised > 0, promised, np.nan)

@@ -264,11 +264,8 @@ def _timeline(recording: _Recording) -> tuple[Timeline, dict[str, _ContainerFact
         container.append(place.setdefault(name, len(place)))
         at.append(seconds)
         used.append([0.0 if value is None else float(value) for value in values])
-    step = (np.array(at) // recording.step_seconds).astype(np.intp)
-    line = timeline(
-        np.array(container, dtype=np.intp), list(place), step, np.array(used), recording.step_seconds
-    )
-    return line, facts
+    containers, step_seconds = np.array(container, dtype=np.intp), recording.step_seconds
+    return timeline(containers, list(place), np.array(at), np.array(used), step_seconds), facts
 
 
 def _workload(

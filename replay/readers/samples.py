@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.common.arrays import Flags, Floats, Rows
+from collector.common.arrays import Flags, Floats
 from replay.setup.workload import Recorded, Workload, build_workload
 
 
@@ -49,13 +49,14 @@ class Timeline:
 
 
 def timeline(
-    container: NDArray[np.intp], names: Sequence[str], step: Rows, values: Floats, step_seconds: float
+    container: NDArray[np.intp], names: Sequence[str], seconds: Floats, values: Floats, step_seconds: float
 ) -> Timeline:
-    """Create a recording from samples, each with a container (an index of `names`), step and values."""
+    """Create a recording from samples, each with a container (an index of `names`), time and values."""
     order = np.argsort(names)
     place = np.empty(len(names), dtype=np.intp)
     place[order] = np.arange(len(names))
-    step = step - step.min()
+    step = (seconds // step_seconds).astype(np.intp)
+    step -= step.min()
     steps = int(step.max(initial=0)) + 1
     key = place[container] * steps + step
     unique, of = np.unique(key, return_inverse=True)

@@ -96,7 +96,10 @@ def document(title: str, about: str, colours: int, parts: Iterable[str]) -> str:
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>\n<style>\n{_STYLE}",
-            *(_colour_rule(place) for place in range(colours)),
+            *(
+                f".c{place} {{ stroke: {_colour(place)}; }} .dot.c{place} {{ fill: {_colour(place)}; }}"
+                for place in range(colours)
+            ),
             "</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",
             f"<p>{escape(about)}</p>" if about else "",
@@ -115,10 +118,6 @@ def _applications(comparison: Comparison) -> Iterator[str]:
 
 def _colour(place: int) -> str:
     return _COLOURS[place % len(_COLOURS)]
-
-
-def _colour_rule(place: int) -> str:
-    return f".c{place} {{ stroke: {_colour(place)}; }} .dot.c{place} {{ fill: {_colour(place)}; }}"
 
 
 def table_html(rows: Iterable[Row], colours: Iterable[int]) -> str:
@@ -181,7 +180,7 @@ def _used_percent(place: int, point: IntervalSums) -> float:
 
 
 def _overloaded(place: int, point: IntervalSums) -> float:
-    return float(point.overloaded_nodes[place])
+    return float(point.overloaded_seconds[place]) / point.seconds
 
 
 def _elastic_charts(points: Mapping[str, Sequence[Interval]], scenario: Scenario) -> Iterator[str]:

@@ -50,11 +50,6 @@ class IntervalSums:
         )
         return ratio
 
-    @property
-    def overloaded_nodes(self) -> Floats:
-        """The mean number of overloaded nodes, per resource."""
-        return self.overloaded_seconds / self.seconds
-
 
 class Account:
     """Adds up the intervals of a run. Power is linear between two events, as usage is."""

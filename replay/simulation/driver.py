@@ -65,9 +65,10 @@ class SimulatedDriver:
             match action:
                 case Move():
                     row, target = self._row[action.task], self._node_row[action.target]
+                    source = self._node_row[action.node]
                     if not self.exists(action.task):
                         pass  # it was moved before, and has another id
-                    elif self._is_moving_to(row, self._node_row[action.node]):
+                    elif self._cluster.target[row] == source and self._cluster.on[source]:
                         self._redirect(row, target)
                     else:
                         self._move(row, target, now)
@@ -144,10 +145,6 @@ class SimulatedDriver:
             self._begin_move(row, now)
         else:
             self._after_boot.setdefault(target, []).append(row)
-
-    def _is_moving_to(self, row: int, node: int) -> bool:
-        """Whether a container is moving to this host, and the host is on."""
-        return bool(self._cluster.target[row] == node and self._cluster.on[node])
 
     def _redirect(self, row: int, target: int) -> None:
         """Redirect a moving container to another host, as CloudSim does; this counts as a second move."""

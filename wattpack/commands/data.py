@@ -47,13 +47,8 @@ def _list_lines(folders: Sequence[Path]) -> Iterator[str]:
             found = find(each.name, folders)
             state = "absent" if found is None else "present"
             yield f"  {each.name:<{width}}  {each.size:>{size_width}}  {state}"
-            yield f"      {_location_text(each, found, folders)}"
+            target = folders[0] / (*each.published, each.packed or "")[0]
+            yield f"      at {found.path}" if found is not None else f"      put it at {target}"
             yield f"      used by {', '.join(each.used_by)}"
         yield ""
     yield f"searched: {', '.join(map(str, folders))}"
-
-
-def _location_text(dataset: Dataset, found: Found | None, folders: Sequence[Path]) -> str:
-    if found is None:
-        return f"put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
-    return f"at {found.path}"

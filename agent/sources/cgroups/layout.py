@@ -115,7 +115,9 @@ def detect_layout(proc: Path, sys: Path) -> Layout:
             v2 = v2 or directory
         for controller in mount.controllers:
             v1.setdefault(controller, directory)
-    return Layout(v1, v2, _v2_controllers(v2), (proc / "pressure" / "cpu").exists())
+    listed_v2 = (read_file(f"{v2}/cgroup.controllers") if v2 is not None else None) or b""
+    controllers = frozenset(listed_v2.decode(errors="replace").split())
+    return Layout(v1, v2, controllers, (proc / "pressure" / "cpu").exists())
 
 
 def _mount_table(proc: Path) -> bytes:
@@ -148,8 +150,3 @@ def _default_mounts(sys: Path) -> Iterator[Mount]:
         elif (directory / "cgroup.procs").exists():
             controllers = CONTROLLERS.intersection(directory.name.split(","))
             yield Mount(str(directory), "/", is_v2=False, controllers=controllers)
-
-
-def _v2_controllers(v2: str | None) -> frozenset[str]:
-    listed = read_file(f"{v2}/cgroup.controllers") if v2 is not None else None
-    return frozenset((listed or b"").decode(errors="replace").split())
