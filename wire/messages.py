@@ -124,6 +124,11 @@ class Pressure(_Message, frozen=True):
     memory_ratio: Ratio | None = None
     disk_ratio: Ratio | None = None
 
+    @property
+    def values(self) -> tuple[float | None, float | None, float | None]:
+        """The ratios in the order of `RESOURCES`, of which the network has none."""
+        return self.cpu_ratio, self.memory_ratio, self.disk_ratio
+
 
 class Gap(_Message, frozen=True):
     """Something that the agent cannot measure on this node: what is missing, and why."""

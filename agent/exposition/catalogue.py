@@ -16,7 +16,7 @@ from agent.sources.readings import DiskTotals, LinkTotals
 from powermodels.common.interface import MeterState
 from wire.messages import Gap
 from wire.metrics import MetricSpec
-from wire.resources import Resource
+from wire.resources import RESOURCES, Resource
 from wire.version import __version__
 
 Labels = Mapping[str, Callable[[Any], str]]
@@ -235,14 +235,10 @@ LINK_METRICS: tuple[MetricSpec[tuple[str, LinkTotals]], ...] = _metrics(
 Subject = TypeVar("Subject", NodeSample, ContainerSample)
 
 
-def resource_pressures(subject: Subject) -> tuple[tuple[Subject, Resource, float | None], ...]:
+def resource_pressures(subject: Subject) -> list[tuple[Subject, Resource, float | None]]:
     """The node, or a container, once per resource that the kernel measures pressure of."""
-    pressure = subject.rates.pressure
-    return (
-        (subject, Resource.CPU, pressure.cpu_ratio),
-        (subject, Resource.MEMORY, pressure.memory_ratio),
-        (subject, Resource.DISK, pressure.disk_ratio),
-    )
+    ratios = zip(RESOURCES, subject.rates.pressure.values, strict=False)
+    return [(subject, resource, ratio) for resource, ratio in ratios]
 
 
 NODE_PRESSURE_METRICS: tuple[MetricSpec[tuple[NodeSample, Resource, float | None]], ...] = (

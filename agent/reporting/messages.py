@@ -25,14 +25,8 @@ _NO_PRESSURE = Pressure()
 
 def container_values(container: ContainerSample) -> Values:
     """The values of a container that are averaged; `container_state` takes their means."""
-    used, pressure = container.rates.used, container.rates.pressure
-    return (
-        *used.values,
-        pressure.cpu_ratio,
-        pressure.memory_ratio,
-        pressure.disk_ratio,
-        None if container.power is None else container.power.watts,
-    )
+    watts = None if container.power is None else container.power.watts
+    return (*container.rates.used.values, *container.rates.pressure.values, watts)
 
 
 CONTAINER_WIDTH = 8
@@ -84,12 +78,9 @@ def _container_power(power: ContainerPower | None, watts: float | None) -> Conta
 def node_values(sample: NodeSample) -> Values:
     """The values of the node that are averaged; `node_state` takes their means."""
     rates, power = sample.rates, sample.power
-    used, pressure = rates.used, rates.pressure
     return (
-        *used.values,
-        pressure.cpu_ratio,
-        pressure.memory_ratio,
-        pressure.disk_ratio,
+        *rates.used.values,
+        *rates.pressure.values,
         *((None, None, None) if power is None else (power.watts, power.idle_watts, power.system_watts)),
         rates.frequency_hertz,
         rates.iowait_ratio,

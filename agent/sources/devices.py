@@ -59,7 +59,7 @@ def parse_diskstats(text: bytes) -> dict[str, tuple[bytes, DiskTotals]]:
 def read_disks(proc: str, sys: str) -> Disks:
     """Read the disks of the host; none if the kernel files cannot be read."""
     stats = parse_diskstats(read_file(f"{proc}/diskstats") or b"")
-    whole_devices = _listed(f"{sys}/block")
+    whole_devices = listed(f"{sys}/block")
     disks = {name: stat for name, stat in stats.items() if name in whole_devices and _is_disk(sys, name)}
     if not disks:
         return NO_DISKS
@@ -76,10 +76,11 @@ def _is_disk(sys: str, name: str) -> bool:
     directory = f"{sys}/block/{name.replace('/', '!')}"
     # The paths of a multipath NVMe device are hidden; the device itself is counted.
     hidden = parse_count(read_file(f"{directory}/hidden")) == 1
-    return not hidden and not _listed(f"{directory}/slaves")
+    return not hidden and not listed(f"{directory}/slaves")
 
 
-def _listed(directory: str) -> frozenset[str]:
+def listed(directory: str) -> frozenset[str]:
+    """The names in a directory of /sys; none if it cannot be read."""
     try:
         with os.scandir(directory) as entries:
             return frozenset(entry.name.replace("!", "/") for entry in entries)

@@ -5,7 +5,6 @@ psutil reads CPU and memory. Disks and links are read by `devices`, since psutil
 containers.
 """
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import psutil
 from agent.sources.devices import (
     NO_DISKS,
     NetworkInterfaces,
+    listed,
     may_be_external,
     parse_net_dev,
     read_disks,
@@ -217,11 +217,7 @@ class FrequencyReader:
         return fmean(rates) * _HERTZ_PER_KILOHERTZ if rates else None
 
     def _list_files(self) -> list[str]:
-        try:
-            with os.scandir(self._cores) as entries:
-                names = sorted(entry.name for entry in entries if _CORE.fullmatch(entry.name))
-        except OSError:
-            return []
+        names = sorted(filter(_CORE.fullmatch, listed(self._cores)))
         files = [f"{self._cores}/{name}/cpufreq/scaling_cur_freq" for name in names]
         return [file for file in files if read_file(file) is not None]
 

@@ -56,13 +56,13 @@ class CpuInfo:
 
 def read_host_facts(proc: Path, sys: Path) -> HostFacts:
     """Read the facts of the host below these roots."""
-    cpu = parse_cpuinfo(_read(proc / "cpuinfo"))
+    cpu = parse_cpuinfo(read_text(proc / "cpuinfo"))
     return HostFacts(
         cpu_model=cpu.model_name,
         sockets=cpu.sockets or _read_sockets(sys),
         cores=cpu.cores or cpu.threads,
         threads=cpu.threads,
-        memory_bytes=parse_memory_bytes(_read(proc / "meminfo")),
+        memory_bytes=parse_memory_bytes(read_text(proc / "meminfo")),
         hypervisor=_read_hypervisor(proc, sys, hypervisor_flag=cpu.hypervisor_flag),
         cpu=cpu.identity,
     )
@@ -134,7 +134,7 @@ def _arm_name(identity: CpuIdentity | None) -> str | None:
 def _read_sockets(sys: Path) -> int:
     files = (sys / "devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id")
     # The kernel writes -1 if the firmware does not report it.
-    return len({text for file in files if (text := _read(file).strip()).isdecimal()}) or 1
+    return len({text for file in files if (text := read_text(file)).isdecimal()}) or 1
 
 
 def _read_hypervisor(proc: Path, sys: Path, *, hypervisor_flag: bool | None) -> str | None:
@@ -146,27 +146,27 @@ def _read_hypervisor(proc: Path, sys: Path, *, hypervisor_flag: bool | None) -> 
 
 
 def _read_named_hypervisor(proc: Path, sys: Path) -> str | None:
-    product = _read(sys / "class/dmi/id/product_name")
-    firmware = f"{product} {_read(sys / 'class/dmi/id/sys_vendor')}"
+    product = read_text(sys / "class/dmi/id/product_name")
+    firmware = f"{product} {read_text(sys / 'class/dmi/id/sys_vendor')}"
     if _BARE_METAL_PRODUCT not in product:
         for mark, name in _DMI_HYPERVISORS:
             if mark in firmware:
                 return name
     # Firecracker has no DMI; its ACPI tables carry its name.
-    if "FIRECK" in _read(sys / "firmware/acpi/tables/DSDT", limit=64):
+    if "FIRECK" in read_text(sys / "firmware/acpi/tables/DSDT", limit=64):
         return "Firecracker"
-    if _read(sys / "hypervisor/type").strip() == "xen":
+    if read_text(sys / "hypervisor/type") == "xen":
         return "Xen"
-    if "kvm" in _read(proc / "device-tree/hypervisor/compatible"):
+    if "kvm" in read_text(proc / "device-tree/hypervisor/compatible"):
         return "KVM"
-    clocks = _read(sys / "devices/system/clocksource/clocksource0/available_clocksource")
+    clocks = read_text(sys / "devices/system/clocksource/clocksource0/available_clocksource")
     return next((name for mark, name in _CLOCK_HYPERVISORS if mark in clocks), None)
 
 
-def _read(path: Path, limit: int = -1) -> str:
-    """The text of a file; empty if it cannot be read."""
+def read_text(path: Path, limit: int = -1) -> str:
+    """The text of a file, stripped; empty if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(limit)
+            return file.read(limit).strip()
     except OSError:
         return ""

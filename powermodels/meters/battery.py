@@ -5,8 +5,9 @@ While it is plugged in, the meter has no value and a gap.
 
 from pathlib import Path
 
+from powermodels.common.host_facts import read_text
 from powermodels.common.interface import Scope
-from powermodels.meters.sensors import Sensor, SensorMeter, parse_micro, read_text
+from powermodels.meters.sensors import Sensor, SensorMeter, parse_micro
 from wire.messages import Gap, PowerSource
 
 # Embedded controllers measure voltage and current to about 1 % each, and round both; this is an estimate.

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from powermodels.common.host_facts import read_text
 from powermodels.common.interface import Scope
-from powermodels.meters.sensors import Sensor, SensorMeter, read_text
+from powermodels.meters.sensors import Sensor, SensorMeter
 from wire.messages import Gap, PowerSource
 
 _ACPI_DRIVER = "power_meter"

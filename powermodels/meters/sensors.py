@@ -77,14 +77,6 @@ def read_micro(sensor: Sensor) -> float:
     return parse_micro(sensor.file.read_text())
 
 
-def read_text(file: Path) -> str:
-    """The text of a file, stripped; empty if it cannot be read."""
-    try:
-        return file.read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def own_group() -> str:
     """Name of the group of this process."""
     try:

@@ -151,8 +151,7 @@ def _insert(
     node_of = cluster.shop.placement
     began = node_of != NOWHERE
     node_pressure, container_pressure = (
-        np.array([(each.cpu_ratio, each.memory_ratio, each.disk_ratio) for each in found])
-        for found in cluster.pressures(moment)
+        np.array([each.values for each in found]) for found in cluster.pressures(moment)
     )
     of_containers = sum_by_node(node_of, moment.watts[:, None], len(node_ids))[:, 0]
     means = _rollup(np.column_stack([moment.by_node, moment.node_watts]), node_pressure, seconds)

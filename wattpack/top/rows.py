@@ -32,12 +32,7 @@ class Row:
     @property
     def worst_pressure(self) -> tuple[float, str] | None:
         """The highest pressure and its resource."""
-        pressure = self.subject.pressure
-        pressures = (
-            (pressure.cpu_ratio, "cpu"),
-            (pressure.memory_ratio, "mem"),
-            (pressure.disk_ratio, "disk"),
-        )
+        pressures = zip(self.subject.pressure.values, ("cpu", "mem", "disk"), strict=True)
         known = [(share, resource) for share, resource in pressures if share is not None]
         return max(known, key=lambda each: each[0], default=None)
 

@@ -190,11 +190,7 @@ def _combine(nodes: Sequence[Node]) -> Node:
         used=_quantities([node.used for node in up], _sum),
         capacity=_quantities([node.capacity for node in up], _complete_sum),
         learned_capacities=tuple({resource for node in up for resource in node.learned_capacities}),
-        pressure=Pressure(
-            cpu_ratio=_highest(node.pressure.cpu_ratio for node in up),
-            memory_ratio=_highest(node.pressure.memory_ratio for node in up),
-            disk_ratio=_highest(node.pressure.disk_ratio for node in up),
-        ),
+        pressure=Pressure(*map(_highest, zip(*(node.pressure.values for node in up), strict=True))),
         disk_busy_ratio=_highest(node.disk_busy_ratio for node in up),
     )
 
