@@ -90,13 +90,8 @@ class LoadLimits:
     """Directory for the disk load."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Progress of a calibration."""
-
-    phase: Phase
-    ratio: float
-    watts: float | None
+Show = Callable[[Phase, float, float | None], None]
+"""Shows the current phase, the share of the plan that is done, and the watts if they are known."""
 
 
 def burners(phase: Phase, limits: LoadLimits) -> Iterator[tuple[str, str]]:
@@ -140,14 +135,14 @@ class Drive:
         self._limits = limits
         self._sleep = sleep
 
-    def run(self, plan: Plan, on_progress: Callable[[Progress], None]) -> list[Sample]:
+    def run(self, plan: Plan, show: Show) -> list[Sample]:
         """Run all phases; returns the samples, in groups named after the phases."""
         samples: list[Sample] = []
         for number, phase in enumerate(plan.phases):
             with burning(burners(phase, self._limits)):
                 for elapsed_seconds, watts, sample in self._measure(phase, plan):
                     done_seconds = number * plan.phase_seconds + min(elapsed_seconds, plan.phase_seconds)
-                    on_progress(Progress(phase, done_seconds / plan.seconds, watts))
+                    show(phase, done_seconds / plan.seconds, watts)
                     if sample is not None:
                         samples.append(sample)
         return samples

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast, get_args
@@ -13,7 +13,7 @@ from agent.config import StorageConfig
 from agent.features import settings_class
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
-from powermodels.calibration.drive import Drive, LoadLimits, Phase, Progress, ReadLoad, ramp
+from powermodels.calibration.drive import Drive, LoadLimits, Phase, ReadLoad, Show, ramp
 from powermodels.calibration.plot import text_plot
 from powermodels.calibration.recording import (
     CalibrationRecording,
@@ -142,15 +142,15 @@ def _load_reader(reader: Reader, scaling: Quantities) -> ReadLoad:
     return read_load
 
 
-def _progress_printer() -> Callable[[Progress], None]:
+def _progress_printer() -> Show:
     """Print one line per phase."""
     shown: list[Phase] = []
 
-    def show(progress: Progress) -> None:
-        if progress.phase not in shown:
-            shown.append(progress.phase)
-            watts = "" if progress.watts is None else f"{progress.watts:8.1f} W"
-            print(f"{progress.ratio:4.0%} {watts}  {progress.phase.name}", flush=True)
+    def show(phase: Phase, ratio: float, watts: float | None) -> None:
+        if phase not in shown:
+            shown.append(phase)
+            power = "" if watts is None else f"{watts:8.1f} W"
+            print(f"{ratio:4.0%} {power}  {phase.name}", flush=True)
 
     return show
 

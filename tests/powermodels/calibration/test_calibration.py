@@ -13,7 +13,6 @@ import pytest
 from powermodels.calibration.drive import (
     Drive,
     LoadLimits,
-    Progress,
     burners,
     burning,
     busy_cores,
@@ -110,15 +109,15 @@ def test_a_run_measures_every_phase_and_leaves_out_its_beginning(
     monkeypatch.setattr("powermodels.calibration.drive.subprocess.Popen", _recording_popen(made))
     world = World(tmp_path)
     plan = ramp(2, 0.0)
-    updates: list[Progress] = []
+    done: list[float] = []
     drive = Drive(world.meter, world.read_load, LoadLimits(2, 4096, tmp_path), world.sleep)
-    taken = drive.run(plan, updates.append)
+    taken = drive.run(plan, lambda _phase, ratio, _watts: done.append(ratio))
     assert {sample.group for sample in taken} == {phase.name for phase in plan.phases}
     assert all(sample.watts == pytest.approx(75, rel=0.005) for sample in taken)
     of_one = [sample for sample in taken if sample.group == "idle"]
     assert len(of_one) == (plan.phase_seconds - plan.settle_seconds) / plan.sample_seconds
-    assert updates[-1].ratio == 1
-    assert [progress.ratio for progress in updates] == sorted(progress.ratio for progress in updates)
+    assert done[-1] == 1
+    assert done == sorted(done)
     kinds = [arguments[0] for arguments in made[0]]
     assert kinds.count("memory") == kinds.count("disk") == 2
 
