@@ -14,12 +14,7 @@ import msgspec
 from collector.act.drivers.interface import ActionResult, DriverError
 from collector.act.guards import first_refusal
 from collector.act.queue_events import promised_tasks
-from collector.act.records import (
-    IN_MOTION,
-    Decision,
-    Step,
-    StepState,
-)
+from collector.act.records import IN_MOTION, Decision, Step, StepState
 from collector.act.situation import Situation
 from collector.act.steps import batches, failed_prerequisite
 from collector.act.verification import (

@@ -10,14 +10,7 @@ from collector.common.arrays import Flags, Floats, Rows
 from collector.common.liveness import LIVENESS_LABELS, Liveness
 from collector.common.ratios import ratios_of
 from collector.common.text import counted
-from collector.decide.answers import (
-    Assumed,
-    Basis,
-    PlacementHint,
-    RankedNode,
-    RefusedFor,
-    RefusedNode,
-)
+from collector.decide.answers import Assumed, Basis, PlacementHint, RankedNode, RefusedFor, RefusedNode
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.filters import describe_refusal, node_filters
 from collector.decide.policies.interface import ApplicationPlacement, Ranking, Rejection, Request

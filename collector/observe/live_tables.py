@@ -23,13 +23,7 @@ from collector.observe.snapshots import SnapshotBuilder
 from collector.observe.table import places
 from collector.observe.task_columns import TaskTable
 from collector.observe.task_lists import TaskList
-from collector.observe.updates import (
-    GENERATION_LABELS,
-    REGION_LABELS,
-    Allocation,
-    NodePlacement,
-    Succession,
-)
+from collector.observe.updates import GENERATION_LABELS, REGION_LABELS, Allocation, NodePlacement, Succession
 from collector.observe.windows import UsageWindows
 from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint

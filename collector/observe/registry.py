@@ -27,13 +27,7 @@ from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig
 from collector.history.interface import WindowEnd, is_pulled
 from collector.observe.agent_run import NO_CHANGES, AgentRun, NodeChanges
-from collector.observe.entries import (
-    AlertEntry,
-    NodeEntry,
-    ServiceEnergy,
-    ServicePower,
-    TrackedNode,
-)
+from collector.observe.entries import AlertEntry, NodeEntry, ServiceEnergy, ServicePower, TrackedNode
 from collector.observe.limits.node_account import Limit
 from collector.observe.limits.node_limits import NodeLimits
 from collector.observe.live_tables import LiveTables

@@ -12,13 +12,7 @@ import numpy as np
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.decide.policies.interface import Rejection, Request
 from collector.snapshot.columns import four, sum_by_node
-from collector.snapshot.overbooking import (
-    RESERVED,
-    allocations,
-    cut_received,
-    limit_left,
-    overbooking_limits,
-)
+from collector.snapshot.overbooking import RESERVED, allocations, cut_received, limit_left, overbooking_limits
 from collector.snapshot.tables import DEGRADED_RATIO, OVERBOOKING_LIMITS, Region, Snapshot
 from wire.resources import Quantities
 

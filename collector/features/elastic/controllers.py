@@ -33,12 +33,7 @@ from collector.features.elastic.placement import ReplicaPlacement, place_replica
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from collector.features.elastic.settings import elastic_target
-from collector.features.elastic.status import (
-    STORED_STATES,
-    ElasticStatus,
-    expired_services,
-    unpack_states,
-)
+from collector.features.elastic.status import STORED_STATES, ElasticStatus, expired_services, unpack_states
 from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client, connect
 from wire.resources import Quantities

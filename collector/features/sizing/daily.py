@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from collector.analysis.histograms import (
-    BIN_BITS,
-    ROW_BITS,
-    Packed,
-    pack,
-    stack,
-    sum_by_key,
-)
+from collector.analysis.histograms import BIN_BITS, ROW_BITS, Packed, pack, stack, sum_by_key
 from collector.analysis.usage import BUCKET_SECONDS, ObservedContainer
 
 DAY_SECONDS = 86_400.0

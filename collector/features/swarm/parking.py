@@ -24,13 +24,7 @@ from collector.act.drivers.interface import ActionResult, DriverError, NotYet, u
 from collector.act.drivers.power import SwitchingDriver
 from collector.decide.policies.actions import Start, short_id
 from collector.features.swarm.client import Manager, ServiceProgress
-from collector.features.swarm.models import (
-    ENDED,
-    SwarmService,
-    SwarmState,
-    SwarmTask,
-    parked_id,
-)
+from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask, parked_id
 from collector.features.swarm.specs import (
     Order,
     ParkedTask,

@@ -19,12 +19,7 @@ from collector.observe.live_tables import LiveTables
 from collector.observe.task_lists import TaskList, TaskOrder
 from collector.runtime.parts import Core
 from collector.serve.api.nodes import WINDOW_SECONDS, Window
-from collector.serve.api.queries import (
-    Pager,
-    TableQuery,
-    has_label,
-    position_page,
-)
+from collector.serve.api.queries import Pager, TableQuery, has_label, position_page
 from collector.serve.web.routes import NO_HISTORY, Route, get, problem
 from wire.messages import ContainerState
 from wire.resources import Quantities

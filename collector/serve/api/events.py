@@ -24,14 +24,7 @@ from collector.runtime.event_stream import NodeEvent, Subscriber, Topic
 from collector.runtime.parts import Core
 from collector.serve.api.alerts import ClusterAlert, cluster_alerts
 from collector.serve.api.queries import PageQuery, Pager
-from collector.serve.web.routes import (
-    NO_HISTORY,
-    ResponseSpec,
-    Route,
-    get,
-    parse_query,
-    problem,
-)
+from collector.serve.web.routes import NO_HISTORY, ResponseSpec, Route, get, parse_query, problem
 from collector.serve.web.scopes import CALLER
 from wire.messages import encode
 

@@ -18,13 +18,7 @@ from collector.observe.limits.node_account import Limit
 from collector.observe.registry import Registry
 from collector.observe.updates import GenerationLabel, NodePlacement, RegionLabel
 from collector.runtime.parts import Core
-from collector.serve.api.queries import (
-    Pager,
-    SortValue,
-    TableQuery,
-    has_label,
-    sort_page,
-)
+from collector.serve.api.queries import Pager, SortValue, TableQuery, has_label, sort_page
 from collector.serve.web.routes import NO_HISTORY, NO_NODE, Route, get
 from collector.snapshot.tables import share
 from wire.messages import NodeState

@@ -15,12 +15,7 @@ from collector.common.errors import ApiError
 from collector.common.liveness import Liveness
 from collector.runtime.parts import Core
 from collector.serve.api.containers import Envelope, describe_envelope
-from collector.serve.api.queries import (
-    Pager,
-    SortValue,
-    TableQuery,
-    sort_page,
-)
+from collector.serve.api.queries import Pager, SortValue, TableQuery, sort_page
 from collector.serve.web.routes import Route, get, problem
 from wire.messages import ContainerState
 from wire.resources import RESOURCES, Resource

@@ -19,12 +19,7 @@ from collector.decide.policies.filters import (
     without_room,
 )
 from collector.decide.policies.interface import Policy, Ranking, Rejection, Request
-from collector.decide.policies.least_watts.cost import (
-    UNKNOWN_WATTS,
-    Carried,
-    Costs,
-    with_margin,
-)
+from collector.decide.policies.least_watts.cost import UNKNOWN_WATTS, Carried, Costs, with_margin
 from collector.decide.policies.least_watts.margins import Margins, learn
 from collector.decide.policies.least_watts.plan import rebalance
 from collector.decide.policies.least_watts.settings import KNOB, LeastWattsSettings
