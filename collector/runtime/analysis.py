@@ -16,9 +16,16 @@ from typing import TypeVar
 
 import msgspec
 
-from collector.analysis.analysis import Analysis, pack_profile, restore_analysis
+from collector.analysis.analysis import (
+    Analysis,
+    AnalysisChanges,
+    AnalysisPass,
+    in_parts,
+    merged,
+    pack_profile,
+    restore_analysis,
+)
 from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, BottleneckTracker, Finding, findings
-from collector.analysis.passes import AnalysisChanges, AnalysisPass, in_parts, merged
 from collector.analysis.services import ServiceProfile, service_table
 from collector.analysis.usage import ObservedContainer
 from collector.common.extensions import extensions

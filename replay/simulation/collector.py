@@ -11,8 +11,7 @@ from math import inf
 import msgspec
 import numpy as np
 
-from collector.analysis.analysis import LatestAnalysis
-from collector.analysis.passes import AnalysisPass, merged
+from collector.analysis.analysis import AnalysisPass, LatestAnalysis, merged
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig

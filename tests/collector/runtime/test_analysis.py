@@ -272,7 +272,7 @@ async def test_readyz_shows_a_pass_that_fails(tmp_path: Path, monkeypatch: pytes
 
     async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
         with monkeypatch.context() as patch:
-            patch.setattr("collector.analysis.passes.analyse", fail)
+            patch.setattr("collector.analysis.analysis.analyse", fail)
             with pytest.raises(ValueError, match="no idea"):
                 await job.analyse()
         assert "no idea" in (await ready(core)).problems[0]
