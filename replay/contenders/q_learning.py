@@ -17,7 +17,7 @@ from collector.features.elastic.scaling.interface import (
     encode_learned,
     may_explore,
 )
-from collector.features.elastic.scaling.states import (
+from collector.features.elastic.scaling.model_based import (
     ACTIONS,
     CHANGES,
     NO_CHANGE,

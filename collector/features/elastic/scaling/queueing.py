@@ -31,6 +31,7 @@ from collector.features.elastic.scaling.interface import (
     utilization,
     valid_metric,
 )
+from collector.features.elastic.scaling.model_based import adaptation_cost, resource_cost
 from collector.features.elastic.scaling.response import (
     SATURATED,
     Response,
@@ -38,7 +39,6 @@ from collector.features.elastic.scaling.response import (
     observe_start,
     predict_metric,
 )
-from collector.features.elastic.scaling.states import adaptation_cost, resource_cost
 
 _VERSION = "queueing/1"
 _POINTS = 64
