@@ -1,22 +1,25 @@
-"""The control loop: renews the lease, responds to bottlenecks, runs the timer policy, records effects."""
+"""The control loop: renews the lease, responds to bottlenecks, runs the timer policy, records effects.
+
+In each round it also runs the controllers of features, which act through the same parts as the loop.
+"""
 
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from collector.act.actor import Actor, AnyController, Controller
 from collector.act.drivers.interface import Driver
 from collector.act.drivers.table import open_driver
-from collector.act.journal import open_journal
+from collector.act.executor import Executor
+from collector.act.journal import Journal, open_journal
 from collector.act.lease import Lease, lease_path
-from collector.act.planner import ROOM_POLICY, Decider, plan_room, room_seconds
+from collector.act.planner import ROOM_POLICY, Decider, Planner, plan_room, room_seconds
 from collector.act.queue_events import QueueState, promised_tasks
 from collector.act.records import Decision, DecisionOutcome, Trigger
 from collector.act.situation import Situation
@@ -31,6 +34,49 @@ from collector.decide.policies.table import POLICIES
 from collector.decide.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Plans and carries out decisions, with one journal and one driver."""
+
+    situation: Situation
+    planner: Planner
+    executor: Executor
+
+    @classmethod
+    def of(
+        cls,
+        core: Core,
+        driver: Driver,
+        journal: Journal,
+        lease: Lease | None,
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> "Actor":
+        """Create the actor of a driver. Without a lease, this collector always acts."""
+        situation = Situation(core, driver, journal, lease)
+        return cls(situation, Planner(situation), Executor(situation, wait))
+
+
+class Controller:
+    """Decides about one aspect of the cluster, and acts through the planner and the executor."""
+
+    is_before_timer: ClassVar[bool] = False
+    """Whether it runs before the timer policy; otherwise it runs last."""
+
+    def __init__(self, actor: Actor) -> None:
+        raise NotImplementedError
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Load the stored state, and open what stays open while the control loop runs."""
+
+    async def run(self, alert_policy: PolicyChoice | None) -> bool:
+        """Decide and act; return whether the round ends here, so that the effect can show."""
+        raise NotImplementedError
+
+
+AnyController = TypeVar("AnyController", bound=Controller)
+
 
 log = logging.getLogger(__name__)
 

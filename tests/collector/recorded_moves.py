@@ -1,7 +1,7 @@
 """Moves in the journal of a running collector, as its executor records them."""
 
-from collector.act.actor import Actor
 from collector.act.journal import Journal
+from collector.act.loop import Actor
 from collector.act.records import Decision, Load, Step, StepState, Trigger
 from collector.decide.policies.actions import Move
 from collector.main import RunningCollector

@@ -12,8 +12,8 @@ from itertools import takewhile
 
 import msgspec
 
-from collector.act.actor import Actor, Controller
 from collector.act.guards import first_refusal
+from collector.act.loop import Actor, Controller
 from collector.act.planner import Decider
 from collector.act.records import CARRIED_OUT, Decision, Step, StepState, Trigger
 from collector.act.steps import planned_step

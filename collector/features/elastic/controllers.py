@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from collector.act.actor import Actor, Controller
+from collector.act.loop import Actor, Controller
 from collector.act.planner import Decider
 from collector.act.records import CARRIED_OUT, Decision, Trigger
 from collector.act.verification import same_limit

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from collector.act.actor import Actor
 from collector.act.drivers.interface import ActionResult, DriverError, Hold
 from collector.act.journal import Journal
 from collector.act.lease import Lease
+from collector.act.loop import Actor
 from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.common.outages import Outages
 from collector.config import CollectorConfig, ControlConfig, HistoryConfig, PlacementConfig

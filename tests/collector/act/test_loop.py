@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.actor import Actor
 from collector.act.lease import Lease
-from collector.act.loop import ControlLoop, follow_up
+from collector.act.loop import Actor, ControlLoop, follow_up
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.act.verification import target_of

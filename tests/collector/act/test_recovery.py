@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector.act.actor import Actor
 from collector.act.journal import open_journal
+from collector.act.loop import Actor
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.decide.policies.actions import Action, Cut, Move

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.actor import Actor
 from collector.act.drivers.interface import ActionResult
+from collector.act.loop import Actor
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.common.orchestrator import OrchestratorState, TaskView
