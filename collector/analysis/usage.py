@@ -24,7 +24,6 @@ BUCKET_SECONDS = 8 * 3600.0
 BUCKETS = 3
 """Samples are kept for a day."""
 _WINDOW_SECONDS = BUCKETS * BUCKET_SECONDS
-_MILLISECOND = 0.001
 _MAX_INT64 = 2**63 - 1
 """Reported numbers may be absurd: a sum of bytes is capped at the largest number of a message."""
 _WEIGHT_UNITS = 1 << 24
@@ -39,14 +38,6 @@ NOTHING_INHERITED: Mapping[int, Packed] = MappingProxyType({})
 def bucket_at(at: float) -> int:
     """The bucket of a time."""
     return int(at // BUCKET_SECONDS)
-
-
-def end_within_bucket(after: float, until: float) -> float:
-    """The end of a span, or the last millisecond of its first bucket if that is earlier.
-
-    Time series stores have a resolution of milliseconds.
-    """
-    return min(until, (bucket_at(after + _MILLISECOND) + 1) * BUCKET_SECONDS - _MILLISECOND)
 
 
 def report_bucket(at: float, received_at: float) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -75,7 +75,8 @@ class Client:
         self._settings = settings
         self._session = session
         self._base = settings.url.rstrip("/")
-        self.url = _without_credentials(self._base)
+        parts = urlsplit(self._base)
+        self.url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
         """Address of the store, for messages that every reader of the API can see."""
 
     async def write(self, request: bytes, url: str = "") -> None:
@@ -139,11 +140,6 @@ class Client:
             raise HistoryUnavailable(_reason(error)) from error
 
 
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
 @asynccontextmanager
 async def connect(settings: EndpointConfig, key: str) -> AsyncIterator[Client]:
     """A client while the block runs; `key` is the name of its settings, for error messages."""
@@ -198,16 +194,17 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def regex_of(names: Sequence[str]) -> str:
+def selector(metrics: Iterable[str], node_label: str = "", nodes: Iterable[str] = ()) -> str:
+    """The PromQL selector of these metrics: of these nodes by the label with their names, or of all."""
+    of_nodes = f",{node_label}=~{_regex_of(nodes)}" if node_label else ""
+    return f"{{__name__=~{_regex_of(metrics)}{of_nodes}}}"
+
+
+def _regex_of(names: Iterable[str]) -> str:
     """A PromQL string with a regular expression that matches exactly these names."""
     escaped = ("".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name) for name in names)
-    return quoted("|".join(escaped))
-
-
-def quoted(text: str) -> str:
-    """A PromQL string."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    text = "|".join(escaped).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'
 
 
 _SPECIAL = frozenset("\\.+*?()|[]{}^$")

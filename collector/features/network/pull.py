@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from collector.features.network.mesh.mesh import Mesh
-from collector.history.promql import Client, Instant, regex_of
+from collector.history.promql import Client, Instant, selector
 from collector.runtime.parts import Core
 from wire.mesh import PeerResult
 
@@ -22,18 +22,13 @@ async def pull(core: Core, source: Client, nodes: Sequence[str], at: float) -> N
     """Read the round-trip times that some nodes measured; those that send them themselves are left out."""
     mesh, label = core.registry.part(Mesh), core.config.pull.node_label
     if mesh.is_enabled:
-        found = await source.query(round_trips_query(nodes, label), at)
+        found = await source.query(selector((ROUND_TRIP, LOST_RATIO), label, nodes), at)
         for node, results in parse_round_trips(found, label).items():
             mesh.put_read_results(node, results, core.clock())
 
 
-def round_trips_query(nodes: Sequence[str], node_label: str) -> str:
-    """The query for the round-trip times that some nodes measured."""
-    return f"{{__name__=~{regex_of((ROUND_TRIP, LOST_RATIO))},{node_label}=~{regex_of(nodes)}}}"
-
-
 def parse_round_trips(found: Iterable[Instant], node_label: str) -> dict[str, list[PeerResult]]:
-    """The results of each node in an answer to `round_trips_query`; invalid ones are left out."""
+    """The results of each node in the answer of a store; invalid ones are left out."""
     values: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for each in found:
         node, peer, value = each.metric.get(node_label), each.metric.get("peer"), float(each.value[1])

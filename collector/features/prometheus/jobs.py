@@ -15,24 +15,24 @@ from typing import Final
 
 import msgspec
 
-from collector.analysis.usage import end_within_bucket
+from collector.analysis.usage import BUCKET_SECONDS, bucket_at
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.common.reported_alerts import AlertState
 from collector.config import PullConfig
 from collector.features.prometheus.reader import (
+    NODE_METRICS,
+    STATE_METRICS,
     NodeTimestamps,
     NodeUsage,
-    nodes_query,
     parse_nodes,
     parse_states,
     parse_usage,
-    state_query,
-    usage_query,
 )
+from collector.features.prometheus.schema import SAMPLED_METRICS, USAGE_METRICS
 from collector.history.interface import PULLED, HistoryUnavailable
-from collector.history.promql import Client, connect
+from collector.history.promql import Client, connect, selector
 from collector.runtime.parts import Core
 from collector.serve.ingest import store_reports
 from wire.messages import Alert, ContainerUsage, Heartbeat, Report
@@ -48,6 +48,8 @@ and one for others, so a heartbeat may be visible before its samples."""
 _LONGEST_INTERVAL_SECONDS: Final = 86_400.0
 """The bound of `Heartbeat.sample_seconds`."""
 _KIND: Final = "pull"
+_MILLISECOND: Final = 0.001
+"""The resolution of time series stores."""
 
 Spans = Mapping[str, tuple[float, float]]
 """Per node: the start and the end of a span of time."""
@@ -140,7 +142,7 @@ class Puller:
         core, settings = self._core, self._settings
         now = core.clock()
         at = now - settings.settle_seconds
-        found = parse_nodes(await self._source.query(nodes_query(), at), settings.node_label)
+        found = parse_nodes(await self._source.query(selector(NODE_METRICS), at), settings.node_label)
         # A node that reports to this collector is not pulled.
         direct = {each.node for each in core.registry.window_ends(now) if each.boot != PULLED}
         times = {node: each for node, each in found.items() if node not in direct}
@@ -178,7 +180,7 @@ class Puller:
 
     async def _pull_present(self, at: float, times: Mapping[str, NodeTimestamps], alerts: OpenAlerts) -> None:
         label = self._settings.node_label
-        found = await self._source.query(state_query(list(times), label), at)
+        found = await self._source.query(selector(STATE_METRICS, label, times), at)
         states = await asyncio.to_thread(parse_states, found, label)
         spans = {}
         for node in states:
@@ -254,7 +256,8 @@ class Puller:
                 continue
             begin = min(after for after, _ in queried.values())
             end = max(until for _, until in queried.values())
-            series = usage_query(list(queried), label, sampled=sampled)
+            metrics = SAMPLED_METRICS if sampled else USAGE_METRICS
+            series = selector(metrics.values(), label, queried)
             found = await self._source.query_raw(series, end, end - begin)
             usage |= await asyncio.to_thread(parse_usage, found, label, queried)
         for node, counted in usage.items():
@@ -271,7 +274,8 @@ class Puller:
 
 def _end(after: float, until: float) -> float:
     """The end of the next query: the samples of one report must belong to one usage bucket."""
-    return end_within_bucket(after, min(until, after + _AT_ONCE_SECONDS))
+    bucket_end = (bucket_at(after + _MILLISECOND) + 1) * BUCKET_SECONDS - _MILLISECOND
+    return min(until, after + _AT_ONCE_SECONDS, bucket_end)
 
 
 def _sequence(at: float) -> int:

@@ -3,12 +3,11 @@
 The series in a store come from scrapes of an agent, or from a collector that the agent reports to. They
 differ in one respect. A scrape adds one sample at a time. A collector gets all samples with the heartbeat, so
 it writes them later, as separate series (`SAMPLED_METRICS`), and `COUNTED_UNTIL` says how far they go.
-`usage_query` selects either.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -28,7 +27,7 @@ from collector.features.prometheus.schema import (
     MetricField,
 )
 from collector.history.interface import PULLED
-from collector.history.promql import Instant, Range, regex_of
+from collector.history.promql import Instant, Range
 from wire.messages import Alert, ContainerState, ContainerUsage, Gap, Heartbeat, NodeState, Report
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 from wire.sketch import FLOORS, Sketch
@@ -38,7 +37,8 @@ STORE_GAP: Final = Gap(
     "this node is read from a time-series store, which does not have them",
 )
 
-_STATE_METRICS: Final = (
+NODE_METRICS: Final = (SAMPLED_AT, COUNTED_UNTIL)
+STATE_METRICS: Final = (
     *(BUILD_INFO, GAP, ALERT, INFO),
     *dict.fromkeys(each.metric for each in NODE_FIELDS + CONTAINER_FIELDS),
 )
@@ -51,22 +51,6 @@ _RESOURCE_OF: Final = {
 Message = TypeVar("Message", NodeState, ContainerState)
 _SeriesByMetric = dict[str, list[tuple[Labels, float]]]
 """The series of one node or container, by metric."""
-
-
-def nodes_query() -> str:
-    """The query for all nodes and the times of their last samples."""
-    return f"{{__name__=~{regex_of((SAMPLED_AT, COUNTED_UNTIL))}}}"
-
-
-def state_query(nodes: Sequence[str], node_label: str) -> str:
-    """The query for the current state of some nodes."""
-    return f"{{__name__=~{regex_of(_STATE_METRICS)},{node_label}=~{regex_of(nodes)}}}"
-
-
-def usage_query(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
-    """The selector of the usage of the containers of some nodes."""
-    names = (SAMPLED_METRICS if sampled else USAGE_METRICS).values()
-    return f"{{__name__=~{regex_of(tuple(names))},{node_label}=~{regex_of(nodes)}}}"
 
 
 class NodeTimestamps(NamedTuple):
@@ -89,7 +73,7 @@ class NodeUsage(NamedTuple):
 
 
 def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTimestamps]:
-    """The nodes in an answer to `nodes_query`."""
+    """All nodes, by their `NODE_METRICS`."""
     times: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for each in found:
         node, value = each.metric.get(node_label), float(each.value[1])
@@ -105,7 +89,7 @@ def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTime
 
 
 def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, Report]:
-    """The state of each node in an answer to `state_query`, as a report without times."""
+    """The state of each node, by its `STATE_METRICS`, as a report without times."""
     node_series: defaultdict[str, _SeriesByMetric] = defaultdict(lambda: defaultdict(list))
     container_series: defaultdict[str, dict[str, _SeriesByMetric]] = defaultdict(dict)
     for each in found:
