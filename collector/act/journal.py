@@ -164,7 +164,8 @@ class Journal:
         names = [
             decision_id
             for decision_id, entry in self._entries.items()
-            if not _is_under_way(entry.decision) and waiting.isdisjoint(_stopped_containers(entry.decision))
+            if not any(step.state in IN_MOTION for step in entry.decision.steps)
+            and waiting.isdisjoint(_stopped_containers(entry.decision))
         ]
         too_many = names[: max(0, len(self._entries) - self._keep)]
         if too_many:
@@ -206,7 +207,3 @@ def _stopped_containers(decision: Decision) -> set[str]:
         for step in decision.steps
         if isinstance(step.action, Kill) and step.action.target is None and step.state in CARRIED_OUT
     }
-
-
-def _is_under_way(decision: Decision) -> bool:
-    return any(step.state in IN_MOTION for step in decision.steps)

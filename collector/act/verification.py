@@ -73,7 +73,11 @@ def _relocation_effect(action: Move | Kill | Start, step: Step, snapshot: Snapsh
         return None if _runs(snapshot, action.task) else frozenset()
     if not isinstance(action, Start) and _runs_on(snapshot, action.task, action.node):
         return None
-    return _replacements(step, snapshot)
+    if step.containers:
+        # If the driver names them, only these count, on whichever node they run: an orchestrator may choose
+        # another node than the target, and a container without a service cannot be found otherwise.
+        return frozenset(name for name in step.containers if _runs(snapshot, name)) or None
+    return containers_of(snapshot, step.service, target_of(action)) - set(step.there_before) or None
 
 
 def _if_limited(
@@ -82,17 +86,6 @@ def _if_limited(
     return (
         frozenset(containers) if all(_is_close(limits.get(each), allocated) for each in containers) else None
     )
-
-
-def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str] | None:
-    """Return the reported containers that replace the one of a step; None if there is none yet.
-
-    If the driver names them, only these count, on whichever node they run: an orchestrator may choose
-    another node than the target, and a container without a service cannot be found otherwise.
-    """
-    if step.containers:
-        return frozenset(name for name in step.containers if _runs(snapshot, name)) or None
-    return containers_of(snapshot, step.service, target_of(step.action)) - set(step.there_before) or None
 
 
 def _runs(snapshot: Snapshot, container: str) -> bool:

@@ -187,7 +187,7 @@ class RunningServices:
             is_known = len(containers) == 1 and bool(one.parts)
             self._pooled[name] = ServiceProfile(
                 name=name,
-                image=_most_common_image(containers),
+                image=Counter(each.image for each in containers).most_common(1)[0][0],
                 containers=len(containers),
                 nodes=len(nodes),
                 node=next(iter(nodes)) if len(nodes) == 1 else "",
@@ -219,13 +219,6 @@ class RunningServices:
         of = self._of[name]
         for node in sorted(of):
             yield from of[node]
-
-
-def _most_common_image(containers: Sequence[ObservedContainer]) -> str:
-    """The image of most of these containers; the first one in a tie."""
-    if len(containers) == 1:
-        return containers[0].image
-    return Counter(each.image for each in containers).most_common(1)[0][0]
 
 
 def _sample_seconds(container: ObservedContainer) -> float:

@@ -210,7 +210,8 @@ def estimate_need(
         assumed, variance, lead = _unmeasured(demand, reserve), _variance_of_guess(demand), NOWHERE
     else:
         assumed = _measured(snapshot, row, basis, demand, reserve)
-        variance = _four(np.nan_to_num(table.variance[row], nan=0.0))
+        cpu, memory, disk, network = np.nan_to_num(table.variance[row], nan=0.0).tolist()
+        variance = cpu, memory, disk, network
         lead = int(table.dominant[row])
     request = Request(
         demand=assumed.demand,
@@ -276,8 +277,3 @@ def _or(given: Quantities, measured: Floats) -> Quantities:
     """Return the given amounts, and the measured ones where none is given."""
     amounts = [given.of(resource) for resource in RESOURCES]
     return to_quantities([measured[at] if each is None else each for at, each in enumerate(amounts)])
-
-
-def _four(row: Floats) -> Four:
-    cpu, memory, disk, network = row.tolist()
-    return cpu, memory, disk, network

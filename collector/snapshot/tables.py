@@ -298,24 +298,14 @@ class Services:
 class Pending(NamedTuple):
     """Tasks that were placed but not reported yet: they have no row in `Tasks`. One row each."""
 
-    nodes: Rows
-    services: Rows
-    is_known: Flags
+    nodes: Rows = _NO_ROWS
+    services: Rows = _NO_ROWS
+    is_known: Flags = np.empty(0, dtype=np.bool_)
     """Whether `mean` comes from observed use; otherwise from the reservation."""
-    mean: Floats
-    allocated: Floats
-    applications: tuple[ApplicationTraits, ...]
+    mean: Floats = np.empty((0, len(RESOURCES)))
+    allocated: Floats = np.empty((0, len(RESOURCES)))
+    applications: tuple[ApplicationTraits, ...] = ()
     """Those that the requests named."""
-
-
-_NONE_PENDING = Pending(
-    _NO_ROWS,
-    _NO_ROWS,
-    np.empty(0, dtype=np.bool_),
-    np.empty((0, len(RESOURCES))),
-    np.empty((0, len(RESOURCES))),
-    (),
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -330,7 +320,7 @@ class Snapshot:
     """Number of placements decided so far: round robin and random choices continue from here."""
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
-    pending: Pending = field(default=_NONE_PENDING)
+    pending: Pending = field(default_factory=Pending)
     parts: Mapping[type[SnapshotPart], SnapshotPart] = field(default_factory=dict)
     """What features add, by its type."""
     rules: Mapping[int, PlacementRules] = field(default_factory=dict)

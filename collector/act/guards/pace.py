@@ -113,7 +113,9 @@ def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
     target = context.bounds.get(who or "") if changes_size else None
     cool_down_seconds = settings.cool_down_seconds if target is None else target.cool_down_seconds
     for each in context.earlier:
-        is_alike = _changes_size(each) if changes_size else isinstance(each.action, Relocation)
+        # Brownout has rules of its own for the size of a service.
+        is_alike = isinstance(each.action, ServiceAction) and not _sheds(each)
+        is_alike = is_alike if changes_size else isinstance(each.action, Relocation)
         if not is_alike or _service_name(each) != who or each.started_at is None:
             continue
         has_failed = each.state is StepState.FAILED
@@ -124,11 +126,6 @@ def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
             what = f"failed to {verb}" if has_failed else f"{verb}d"
             return f"{who} {what} {ago:.0f} s ago: wait another {seconds - ago:.0f} s"
     return None
-
-
-def _changes_size(step: Step) -> bool:
-    """Whether a step changes the size of a service; brownout has rules of its own."""
-    return isinstance(step.action, ServiceAction) and not _sheds(step)
 
 
 def has_rested(step: Step, context: GuardContext) -> Refusal:

@@ -102,10 +102,6 @@ class ReservationBook:
         self.reserved[row] += more
         self.limit[row] = min(self.limit[row], limit)
 
-    def take_away(self, row: int, amounts: Floats) -> None:
-        """Remove the reservation of a task. The limit stays, since other tasks may have the same."""
-        self.reserved[row] -= amounts
-
     def without(self, snapshot: Snapshot, row: int, gone: Sequence[int]) -> "ReservationBook":
         """Return the reservations without some tasks of a node."""
         tasks, leaving = snapshot.tasks, np.asarray(gone, dtype=np.intp)

@@ -54,7 +54,8 @@ class PlannedCluster:
             return
         amounts = self._reservations[task]
         if home != NOWHERE:
-            self._books.take_away(home, amounts)
+            # The limit stays, since other tasks may have the same.
+            self._books.reserved[home] -= amounts
             for of_tasks, of_nodes in self._followed:
                 of_nodes[home] -= of_tasks[task]
         if node != NOWHERE:

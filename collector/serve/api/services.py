@@ -17,7 +17,6 @@ from collector.runtime.parts import Core
 from collector.serve.api.containers import Envelope, describe_envelope
 from collector.serve.api.queries import Pager, SortValue, TableQuery, sort_page
 from collector.serve.web.routes import Route, get, problem
-from wire.messages import ContainerState
 from wire.resources import RESOURCES, Resource
 
 _NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No service has this name.")
@@ -114,13 +113,6 @@ class _Power:
     cores: float = 0.0
     weighted_cores: float = 0.0
 
-    def add(self, container: ContainerState) -> None:
-        if container.power is not None:
-            cores = container.used.cpu_cores or 0.0
-            self.watts += container.power.watts
-            self.cores += cores
-            self.weighted_cores += container.power.power_weight * cores
-
     @property
     def power_weight(self) -> float:
         return self.weighted_cores / self.cores if self.cores > 0 else 1.0
@@ -134,7 +126,10 @@ def _powers(core: Core, names: Collection[str]) -> dict[str, _Power]:
             for each in ids if entry.liveness is not Liveness.DOWN else ():
                 container = entry.run.containers[each].value
                 if container.power is not None:
-                    found[container.service or ""].add(container)
+                    power, cores = found[container.service or ""], container.used.cpu_cores or 0.0
+                    power.watts += container.power.watts
+                    power.cores += cores
+                    power.weighted_cores += container.power.power_weight * cores
     return found
 
 
