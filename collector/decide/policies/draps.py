@@ -41,7 +41,7 @@ from collector.decide.policies.filters import (
 from collector.decide.policies.interface import FillLimits, Plan, Policy, Ranking, Request, rank_by_score
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain
-from collector.decide.policies.stability import estimate_watts, may_leave, may_wake, move_joules
+from collector.decide.policies.stability import may_leave, may_wake, move_joules, with_watts
 from collector.snapshot.columns import as_row, sum_by_node
 from collector.snapshot.tables import BUSY_RATIO, NOWHERE, Snapshot, share
 from wire.resources import RESOURCES, Resource
@@ -92,13 +92,10 @@ def rebalance(snapshot: Snapshot, settings: FillLimits) -> Plan:
     A move need not save power here, but must leave the target better off than the source was.
     """
     if not snapshot.nodes.has_bottleneck.any():
-        before, after = estimate_watts(snapshot, ())
-        return Plan(watts_before=before, watts_after=after)
+        return with_watts(snapshot, Plan())
     planner = _ReliefPlanner(snapshot, settings)
     left = tuple(why for node, resource in planner.alerts if (why := planner.relieve(node, resource)))
-    actions = tuple(planner.planned.actions)
-    before, after = estimate_watts(snapshot, actions)
-    return Plan(actions=actions, left=left, watts_before=before, watts_after=after)
+    return with_watts(snapshot, Plan(actions=tuple(planner.planned.actions), left=left))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """What a plan may move and what it costs: limits of moves, their energy, the watts of a plan."""
 
-from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
-from collector.decide.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
-from collector.decide.policies.interface import Stability
+from collector.decide.policies.actions import Kill, Move, PowerOff, PowerOn, Start
+from collector.decide.policies.interface import Plan, Stability
 from collector.decide.policies.scoring import percent, share_or_zero
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind, share
@@ -154,8 +154,8 @@ def move_joules(snapshot: Snapshot, tasks: Rows) -> Floats:
     return joules
 
 
-def estimate_watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float | None, float | None]:
-    """Return the cluster's power before and after some actions; None if that of a node is unknown.
+def with_watts(snapshot: Snapshot, plan: Plan) -> Plan:
+    """Return a plan with the cluster's power before and after it; None if that of a node is unknown.
 
     Before, it is what nodes report. After, it differs by what their power curves predict: containers take
     their mean use with them, and cuts change nothing, since a reservation draws no power. Nodes that are down
@@ -165,7 +165,7 @@ def estimate_watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float
     counts = nodes.liveness != Liveness.DOWN
     before = np.nan_to_num(nodes.used, nan=0.0)
     load, on = before.copy(), nodes.on.copy()
-    for action in actions:
+    for action in plan.actions:
         match action:
             case PowerOn() | PowerOff():
                 on[nodes.index[action.node]] = isinstance(action, PowerOn)
@@ -179,7 +179,11 @@ def estimate_watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float
     curves = [nodes.power.watts(each) for each in loads]
     changed = (load != before).any(axis=1)
     watts = np.where(nodes.on, nodes.watts + np.where(changed, curves[1] - curves[0], 0.0), curves[1])
-    return _sum(nodes.watts[nodes.on & counts]), _sum(watts[on & (counts | ~nodes.on)])
+    return replace(
+        plan,
+        watts_before=_sum(nodes.watts[nodes.on & counts]),
+        watts_after=_sum(watts[on & (counts | ~nodes.on)]),
+    )
 
 
 def _sum(watts: Floats) -> float | None:

@@ -22,7 +22,7 @@ from collector.decide.policies.actions import Action, Cut, Start
 from collector.decide.policies.filters import OpenNodes, eligible
 from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
 from collector.decide.policies.overbooking import ReservationBook, reserved_quantities
-from collector.decide.policies.stability import estimate_watts, opted_out
+from collector.decide.policies.stability import opted_out, with_watts
 from collector.features.energy4cloud.search import Candidate, Search, task_request
 from collector.snapshot.overbooking import allocations, cut_tasks, originals
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
@@ -99,8 +99,7 @@ def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
             actions.append(started)
             home[task] = snapshot.nodes.index[started.target]
     actions += _restored(snapshot, books)
-    before, after = estimate_watts(snapshot, actions)
-    return Plan(actions=tuple(actions), left=tuple(left), watts_before=before, watts_after=after)
+    return with_watts(snapshot, Plan(actions=tuple(actions), left=tuple(left)))
 
 
 def _start(

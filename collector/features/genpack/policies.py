@@ -18,7 +18,7 @@ from collector.decide.policies.filters import eligible, without_room
 from collector.decide.policies.interface import Plan, Policy, Ranking, Request, rank_by_score
 from collector.decide.policies.overbooking import reject_overbooked
 from collector.decide.policies.scoring import availability, each_percent, instances_near, same_domain
-from collector.decide.policies.stability import estimate_watts
+from collector.decide.policies.stability import with_watts
 from collector.features.genpack.phase import GenPackSettings, Phase, generations
 from collector.snapshot.columns import as_row
 from collector.snapshot.tables import Generation, Snapshot
@@ -93,14 +93,8 @@ def rebalance(snapshot: Snapshot, settings: GenPackSettings) -> Plan:
     phase.relieve()
     phase.consolidate()
     actions = (*phase.woken, *phase.planned.actions, *phase.switch_off())
-    before, after = estimate_watts(snapshot, actions)
-    return Plan(
-        actions=actions,
-        reasons=tuple(phase.reasons),
-        left=tuple(phase.planned.left),
-        watts_before=before,
-        watts_after=after,
-    )
+    plan = Plan(actions=actions, reasons=tuple(phase.reasons), left=tuple(phase.planned.left))
+    return with_watts(snapshot, plan)
 
 
 GENPACK = Policy(

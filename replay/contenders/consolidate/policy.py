@@ -30,12 +30,12 @@ from collector.decide.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.decide.policies.overbooking import reject_overbooked
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.stability import (
-    estimate_watts,
     keep_one_on,
     keeps_awake,
     may_sleep,
     may_wake,
     move_joules,
+    with_watts,
 )
 from collector.snapshot.columns import CPU, MEMORY, coalesce, first_known, sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -294,9 +294,7 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
         )
         for row in keep_one_on(snapshot, cluster.settings, idle)
     ]
-    actions: tuple[Action, ...] = (*wake, *moves, *sleep)
-    before, after = estimate_watts(snapshot, actions)
-    return Plan(actions=actions, watts_before=before, watts_after=after)
+    return with_watts(snapshot, Plan(actions=(*wake, *moves, *sleep)))
 
 
 def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -> Ranking:

@@ -18,7 +18,7 @@ from collector.decide.policies.interface import Plan
 from collector.decide.policies.least_watts.cluster import Choice, LeastWattsCluster
 from collector.decide.policies.least_watts.settings import LeastWattsSettings
 from collector.decide.policies.least_watts.usage import WINDOW_SECONDS
-from collector.decide.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
+from collector.decide.policies.stability import keep_one_on, may_sleep, move_joules, with_watts
 from collector.snapshot.columns import CPU
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -73,19 +73,16 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
         )
         for row in keep_one_on(snapshot, settings, idle[settings.spare_nodes :])
     ]
-    actions = (*wake, *cluster.planned.actions, *sleep)
-    watts_before, watts_after = estimate_watts(snapshot, actions)
-    return Plan(
-        actions=actions,
+    plan = Plan(
+        actions=(*wake, *cluster.planned.actions, *sleep),
         reasons=(
             cluster.margins.reason(settings.short_ratio),
             cluster.usage.shares.reason(),
             *(() if strain is None else (strain,)),
         ),
         left=tuple(cluster.planned.left),
-        watts_before=watts_before,
-        watts_after=watts_after,
     )
+    return with_watts(snapshot, plan)
 
 
 def _spent_ratio(cluster: LeastWattsCluster) -> float:

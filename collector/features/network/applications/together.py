@@ -15,7 +15,7 @@ from collector.common.text import counted
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Plan, Stability
 from collector.decide.policies.planned import PlannedCluster
-from collector.decide.policies.stability import estimate_watts, move_joules
+from collector.decide.policies.stability import move_joules, with_watts
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     describe_pair,
@@ -42,15 +42,9 @@ def bring_together(snapshot: Snapshot, settings: Stability, solve: Solve) -> Pla
     planner = _Planner(snapshot, applications, delays, settings, solve)
     for row in np.flatnonzero(np.isfinite(applications.delay_max)).tolist():
         planner.plan(row)
-    actions = tuple(planner.planned.actions)
-    before, after = estimate_watts(snapshot, actions)
-    return Plan(
-        actions=actions,
-        reasons=tuple(planner.reasons),
-        left=tuple(planner.planned.left),
-        watts_before=before,
-        watts_after=after,
-    )
+    planned = planner.planned
+    plan = Plan(actions=tuple(planned.actions), reasons=tuple(planner.reasons), left=tuple(planned.left))
+    return with_watts(snapshot, plan)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

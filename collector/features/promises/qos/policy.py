@@ -23,7 +23,7 @@ from collector.decide.policies.filters import OpenNodes, eligible, free_of_alloc
 from collector.decide.policies.interface import Plan, Policy, Ranking, Rejection, Request
 from collector.decide.policies.overbooking import reservation_of
 from collector.decide.policies.scoring import instances_near, same_domain, stable_argsort
-from collector.decide.policies.stability import estimate_watts
+from collector.decide.policies.stability import with_watts
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.qos.queue import (
     Assignment,
@@ -100,15 +100,13 @@ def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettin
     actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
     # An assignment may use room that the victims of a later one leave.
     actions.sort(key=lambda action: isinstance(action, Start))
-    before, after = estimate_watts(snapshot, actions)
     left = len(outcome.left)
-    return Plan(
+    plan = Plan(
         actions=tuple(actions),
         left=(f"no node has room for {counted(left, 'waiting container')}",) if left else (),
-        watts_before=before,
-        watts_after=after,
         operations=outcome.operations,
     )
+    return with_watts(snapshot, plan)
 
 
 def _too_far(snapshot: Snapshot, outcome: Outcome, rows: Rows) -> set[int]:

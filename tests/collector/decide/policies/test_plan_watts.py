@@ -3,7 +3,9 @@
 import pytest
 
 from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.decide.policies.stability import estimate_watts
+from collector.decide.policies.interface import Plan
+from collector.decide.policies.stability import with_watts
+from collector.snapshot.tables import Snapshot
 from tests.collector.decide.policies.clusters import CURVE, amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
@@ -13,6 +15,11 @@ HALF = amount(2, 0)
 
 def node(name: str, cores: float = 0.0) -> NodeFacts:
     return NodeFacts(name=name, capacity=amount(4, 4), used=amount(cores, 0), curve=CURVE)
+
+
+def estimate_watts(snapshot: Snapshot, actions: tuple[Action, ...]) -> tuple[float | None, float | None]:
+    plan = with_watts(snapshot, Plan(actions=actions))
+    return plan.watts_before, plan.watts_after
 
 
 @pytest.mark.parametrize(
