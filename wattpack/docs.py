@@ -23,7 +23,7 @@ from collector.decide.policies.table import POLICIES
 from collector.runtime.parts import INGEST_DURATION
 from collector.serve.api.metrics import COLLECTOR_METRICS
 from collector.serve.api.table import ROUTES
-from collector.serve.web.reference import api_markdown
+from collector.serve.web.openapi import Json, document
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
 from wire.metrics import MetricSpec
@@ -176,6 +176,88 @@ def _metrics() -> Iterator[str]:
     yield ""
 
 
+_API_HEAD = """# Collector API
+
+Requests and responses are JSON; `GET /openapi.json` is the same reference for programs. An error is a problem
+document (RFC 9457) of type `application/problem+json`. Times are Unix seconds. An unknown quantity is omitted
+or null, never zero. If the collector has tokens, send one as `Authorization: Bearer TOKEN`; an admin token is
+valid for every route.
+"""
+
+
+def _api() -> Iterator[str]:
+    """The page with every route and type of the collector's API."""
+    described = document(ROUTES)
+    yield _API_HEAD
+    yield from _route_parts(described)
+    yield "## Types\n"
+    yield from _type_parts(described)
+
+
+def _route_parts(described: Json) -> Iterator[str]:
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            yield f"## `{method.upper()} {path}`\n"
+            yield f"{operation['summary']}{_needs(operation['security'])}\n"
+            if body := operation.get("requestBody"):
+                yield f"Request body: {_kind(body['content']['application/json']['schema'])}.\n"
+            if parameters := operation["parameters"]:
+                yield "| parameter | type | default | description |\n|---|---|---|---|"
+                for each in parameters:
+                    schema = each["schema"]
+                    default = schema.get("default", "")
+                    yield f"| `{each['name']}` | {_kind(schema)} | {default} | {each['description']} |"
+                yield ""
+            yield "| status | type | description |\n|---|---|---|"
+            for status, response in operation["responses"].items():
+                kinds = (
+                    _kind(content["schema"]) if content_type.endswith("json") else f"`{content_type}`"
+                    for content_type, content in response["content"].items()
+                )
+                yield f"| {status} | {' or '.join(kinds)} | {response['description']} |"
+            yield ""
+
+
+def _needs(security: list[dict[str, list[str]]]) -> str:
+    scopes = [scope for way in security for scope in way.get("token", ())]
+    return f" Requires a token of kind `{scopes[0]}`." if scopes else ""
+
+
+def _type_parts(described: Json) -> Iterator[str]:
+    for name, schema in sorted(described["components"]["schemas"].items()):
+        yield f"### {name}\n"
+        if text := schema.get("description"):
+            yield f"{text}\n"
+        if values := schema.get("enum"):
+            yield f"One of {', '.join(f'`{value}`' for value in values)}.\n"
+        if properties := schema.get("properties"):
+            required = schema.get("required", [])
+            yield "| field | type | required | description |\n|---|---|---|---|"
+            for field, kind in properties.items():
+                needed = "yes" if field in required else "no"
+                yield f"| `{field}` | {_kind(kind)} | {needed} | {_cell(kind.get('description', ''))} |"
+            yield ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _kind(schema: Json) -> str:
+    if reference := schema.get("$ref"):
+        name = reference.rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if choices := schema.get("anyOf"):
+        return " or ".join(_kind(choice) for choice in choices)
+    if values := schema.get("enum"):
+        return " or ".join(f"`{value}`" for value in values)
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    if values := schema.get("additionalProperties"):
+        return f"object of {_kind(values)}"
+    return str(schema.get("type", "any"))
+
+
 def labels_markdown() -> str:
     """The labels `wattpack.*`."""
     rows = (
@@ -209,7 +291,7 @@ def _page(lines: Callable[..., Iterator[str]], *arguments: str) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": partial(_page, _configuration),
     "docs/metrics.md": partial(_page, _metrics),
-    "docs/api.md": partial(api_markdown, ROUTES),
+    "docs/api.md": partial(_page, _api),
     "collector/serve/web/assets/core/glossary.json": glossary_json,
     **{f"systemd/{role}.toml": partial(_page, _settings_file, role) for role in _ROLES},
 }

@@ -6,6 +6,7 @@ from pkgutil import resolve_name
 
 import pytest
 
+from collector.serve.api.table import ROUTES
 from wattpack.docs import PAGES, SECTIONS, with_section
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,28 @@ def test_a_generated_section_matches_the_code(name: str) -> None:
     page, section = (ROOT / name).read_text(encoding="utf-8"), SECTIONS[name]()
     assert section in page, "run ./dev docs"
     assert with_section(page, section) == page
+
+
+def test_reference_covers_every_route_parameter_and_type() -> None:
+    text = PAGES["docs/api.md"]()
+    for route in ROUTES:
+        assert f"## `{route.method} {route.path}`" in text
+        for parameter in route.query.__struct_fields__:
+            assert f"| `{parameter}` |" in text
+    for name in (
+        "Report",
+        "Receipt",
+        "Node",
+        "Container",
+        "ClusterAlert",
+        "NodeEvent",
+        "WhatIfRequest",
+        "WhatIfResult",
+        "Mean",
+        "Problem",
+        "Quantities",
+    ):
+        assert f"### {name}\n" in text
 
 
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

@@ -7,7 +7,6 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
 from collector.serve.api.table import ROUTES
-from collector.serve.web.reference import api_markdown
 from tests.collector.builders import CURVE, HEARTBEAT, START, Client, container, partial_report, report, state
 from wire.messages import (
     Alert,
@@ -360,25 +359,3 @@ async def test_error_responses_conform_to_openapi(collector: Client) -> None:
             assert HTTPStatus.FORBIDDEN in route.responses
             assert answer.content_type == "application/problem+json"
             OAS31Validator(schema).validate(json.loads(await answer.read()))
-
-
-def test_reference_covers_every_route_parameter_and_type() -> None:
-    text = api_markdown(ROUTES)
-    for route in ROUTES:
-        assert f"## `{route.method} {route.path}`" in text
-        for parameter in route.query.__struct_fields__:
-            assert f"| `{parameter}` |" in text
-    for name in (
-        "Report",
-        "Receipt",
-        "Node",
-        "Container",
-        "ClusterAlert",
-        "NodeEvent",
-        "WhatIfRequest",
-        "WhatIfResult",
-        "Mean",
-        "Problem",
-        "Quantities",
-    ):
-        assert f"### {name}\n" in text
