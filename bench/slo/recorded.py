@@ -12,7 +12,7 @@ from bench.common.results import Figure
 from collector.features.promises.ledger.events import LifecycleEvent
 from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.ledger.promises import Promise, ServiceMode
-from collector.features.promises.recorded import class_of, parse_log
+from replay.readers.lifecycles import class_of, parse_log
 from wattpack.cli import main
 from wattpack.datasets.catalogue import require, search_path
 from wire.errors import UserError

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.promises.recorded import ClassAvailability, apply_log, parse_log
+from replay.readers.lifecycles import ClassAvailability, apply_log, parse_log
 from wire.errors import UserError
 
 HEADER = "unix_second,event,pod,controller,node,seconds"

@@ -242,7 +242,7 @@ _CLASS_COLUMNS: Columns = {
 
 
 def _show_slo_log(arguments: argparse.Namespace) -> int:
-    from collector.features.promises.recorded import apply_log, class_of, parse_log  # noqa: PLC0415 - needs numpy
+    from replay.readers.lifecycles import apply_log, class_of, parse_log  # noqa: PLC0415 - needs numpy
 
     path, name, seconds = arguments.log, arguments.slo_class, arguments.seconds
     try:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.collector.builders import Client, collecting, settings
-from tests.collector.features.promises.test_recorded import HEADER, LINES
 from tests.collector.features.promises.test_routes import run_two_services
+from tests.replay.test_lifecycles import HEADER, LINES
 from tests.wattpack.commands.test_hint import complained, printed
 from wattpack.cli import main
 
