@@ -9,7 +9,6 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from collector.common.extensions import extend, extensions
-from collector.observe.limits.node_account import Limit
 from collector.runtime.parts import Core, ReportKind, ReportOutcome
 from collector.serve.api.cluster import open_alerts, summarize
 from collector.serve.api.control import Api
@@ -24,15 +23,16 @@ REGISTRY = web.AppKey("REGISTRY", CollectorRegistry)
 _Table = tuple[Callable[[Api], Iterable[Any]], list[MetricSpec[Any]]]
 
 
-def _refused(api: Api) -> Iterator[tuple[str, Limit, int]]:
-    for node, counts in api.registry.limits.refused().items():
-        yield from ((node, limit, count) for limit, count in counts.items())
+def _counts(
+    name: str, text: str, labels: tuple[str, ...], counts: Callable[[Api], Mapping[Any, float]]
+) -> _Table:
+    """A metric with one series for each key of a mapping: the value of its label, or one value per label."""
 
+    def value_of(place: int) -> Callable[[Any], Any]:
+        return lambda count: count[0] if len(labels) == 1 else count[0][place]
 
-def _counts(name: str, text: str, label: str, counts: Callable[[Api], Mapping[Any, float]]) -> _Table:
-    """A metric with one series for each key of a mapping."""
-    spec = MetricSpec[Any](name, text, lambda count: count[1], {label: lambda count: count[0]})
-    return lambda api: counts(api).items(), [spec]
+    values = {label: value_of(place) for place, label in enumerate(labels)}
+    return lambda api: counts(api).items(), [MetricSpec[Any](name, text, lambda count: count[1], values)]
 
 
 _TABLES: tuple[_Table, ...] = (
@@ -156,7 +156,7 @@ _TABLES: tuple[_Table, ...] = (
     _counts(
         "wattpack_cluster_open_alerts",
         "Open alerts by kind. Nodes report those with kind=node; the collector detects the others.",
-        "kind",
+        ("kind",),
         open_alerts,
     ),
     (
@@ -183,43 +183,42 @@ _TABLES: tuple[_Table, ...] = (
     _counts(
         "wattpack_collector_dependency_down",
         "1 while a server that the collector depends on does not answer, else 0.",
-        "dependency",
+        ("dependency",),
         lambda api: {each: bool(why) for each, why in api.outages.by_dependency.items()},
     ),
     _counts(
         "wattpack_collector_nodes",
         "Nodes by state: up, suspect or down.",
-        "state",
+        ("state",),
         lambda api: {each.label: count for each, count in api.registry.node_count(api.clock()).items()},
     ),
     _counts(
         "wattpack_collector_alerts",
         "Alerts reported by nodes, by state: open, or recently closed.",
-        "state",
+        ("state",),
         lambda api: api.registry.alert_count(),
     ),
     _counts(
         "wattpack_collector_reports_total",
         "Reports by outcome; a rejected or delayed request counts as one report.",
-        "outcome",
+        ("outcome",),
         lambda api: {each: api.counters.reports[each] for each in ReportOutcome},
     ),
-    (
-        _refused,
-        [
-            MetricSpec(
-                "wattpack_collector_refused_total",
-                "Requests, containers, labels and values of a node that were refused because they"
-                " exceed a limit per node. Absent for nodes within their limits.",
-                lambda count: count[2],
-                {"node": lambda count: count[0], "limit": lambda count: count[1].value},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_refused_total",
+        "Requests, containers, labels and values of a node that were refused because they exceed a limit per"
+        " node. Absent for nodes within their limits.",
+        ("node", "limit"),
+        lambda api: {
+            (node, limit): count
+            for node, refused in api.registry.limits.refused().items()
+            for limit, count in refused.items()
+        },
     ),
     _counts(
         "wattpack_collector_new_reports_total",
         "Reports stored for the first time, by kind.",
-        "kind",
+        ("kind",),
         lambda api: {each: api.counters.accepted[each] for each in ReportKind},
     ),
     (
@@ -244,27 +243,17 @@ _TABLES: tuple[_Table, ...] = (
             ),
         ],
     ),
-    (
-        lambda api: api.control.actor.planner.decided.items(),
-        [
-            MetricSpec(
-                "wattpack_collector_decisions_total",
-                "Decisions of the control loop by trigger and policy.",
-                lambda count: count[1],
-                {"trigger": lambda count: count[0][0].value, "policy": lambda count: count[0][1]},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_decisions_total",
+        "Decisions of the control loop by trigger and policy.",
+        ("trigger", "policy"),
+        lambda api: api.control.actor.planner.decided,
     ),
-    (
-        lambda api: api.control.actor.executor.ended.items(),
-        [
-            MetricSpec(
-                "wattpack_collector_steps_total",
-                "Steps of the control loop that have ended, by kind of action and final state.",
-                lambda count: count[1],
-                {"kind": lambda count: count[0][0], "state": lambda count: count[0][1].value},
-            ),
-        ],
+    _counts(
+        "wattpack_collector_steps_total",
+        "Steps of the control loop that have ended, by kind of action and final state.",
+        ("kind", "state"),
+        lambda api: api.control.actor.executor.ended,
     ),
 )
 """Metrics by what they are read from: one series for each subject."""
