@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from collector.common.arrays import Floats, Numbers, Rows
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES
-from wire.sketch import FLOORS, HIGHEST_BIN, LOWEST_BIN, RELATIVE_ERROR, Sketch, middle_of
+from wire.sketch import FLOORS, HIGHEST_BIN, LOWEST_BIN, RELATIVE_ERROR, middle_of
 
 Keys = NDArray[np.int64]
 """Sorted and unique: a row, a resource and a bin in one number."""
@@ -176,16 +176,3 @@ def _widths(counts: Numbers, ends: Rows) -> list[int]:
     if there.size:
         largest[there] = np.maximum.reduceat(counts, ends[there])
     return [1 if each < 1 << 8 else 2 if each < 1 << 16 else 4 for each in largest.tolist()]
-
-
-def sketches(packed: Packed) -> tuple[Sketch, ...]:
-    """A packed histogram as one sketch per resource, as agents report it."""
-    keys, counts, _ = stack([packed], [0])
-    found = tuple(Sketch() for _ in RESOURCES)
-    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
-        sketch, index = found[key >> BIN_BITS], (key & _BIN_MASK) - _MIDDLE
-        if index < LOWEST_BIN:
-            sketch.zeros = count
-        else:
-            sketch.bins[index] = count
-    return found

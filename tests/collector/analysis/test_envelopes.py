@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.envelopes import DEFAULT_RULE, EnvelopeRule, Statistic, statistics, totals
-from collector.analysis.histograms import add_usage, pack, sketches, stack
+from collector.analysis.histograms import add_usage, pack, stack
 from collector.common.arrays import Floats
+from tests.collector.analysis.sketches import sketches
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch

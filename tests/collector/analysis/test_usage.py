@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.envelopes import EnvelopeRule, Statistic
-from collector.analysis.histograms import MAX_COUNT, sketches
+from collector.analysis.histograms import MAX_COUNT
 from collector.analysis.usage import (
     BUCKET_SECONDS,
     BUCKETS,
@@ -15,6 +15,7 @@ from collector.analysis.usage import (
     report_bucket,
     update_statistics,
 )
+from tests.collector.analysis.sketches import sketches
 from tests.collector.builders import add_heartbeat
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage

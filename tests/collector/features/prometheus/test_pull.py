@@ -6,7 +6,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from collector.analysis.histograms import sketches
 from collector.analysis.usage import BUCKET_SECONDS, bucket_at
 from collector.common.reported_alerts import AlertState
 from collector.config import PullConfig
@@ -21,6 +20,7 @@ from collector.observe.registry import Registry
 from collector.runtime.parts import Core
 from collector.serve.api.containers import Container
 from collector.serve.ingest import store_reports
+from tests.collector.analysis.sketches import sketches
 from tests.collector.builders import (
     HEARTBEAT,
     START,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from collector.analysis.histograms import pack, sketches
+from collector.analysis.histograms import pack
 from collector.analysis.usage import (
     BUCKET_SECONDS,
     NOT_MEASURED,
@@ -15,6 +15,7 @@ from collector.analysis.usage import (
     UsageWeights,
 )
 from collector.features.sizing.daily import DAY_SECONDS, DailyUsage, ServiceDays, UsageSum, sum_usage
+from tests.collector.analysis.sketches import sketches
 from tests.collector.builders import add_heartbeat
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
