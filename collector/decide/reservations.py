@@ -126,6 +126,10 @@ class Reservations:
             self._folded = self._pending = None
         return found
 
+    def release_all(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.release(name)
+
     def placements(self, now: float) -> list[PendingPlacement]:
         """Return the pending placements, the oldest first."""
         self._expire(now)

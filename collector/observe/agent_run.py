@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from collector.history.interface import MOST_GONE, MOST_REPORTS
-from wire.messages import ContainerState, Heartbeat, NodeState, Report
+from wire.messages import ContainerState, Heartbeat, NodeState, PowerCurve, Report
 
 Part = TypeVar("Part")
 
@@ -85,6 +85,11 @@ class AgentRun:
             images = report.images
         containers, gone = self._merge_newest(report) if report.sequence > self.complete_until else ([], [])
         return NodeChanges(state, containers, gone, images, is_ahead=is_ahead)
+
+    @property
+    def power_curve(self) -> PowerCurve | None:
+        """From its last heartbeat."""
+        return None if self.heartbeat is None else self.heartbeat.value.power_curve
 
     @property
     def complete_until(self) -> int:

@@ -8,7 +8,7 @@ from collector.common.liveness import Liveness
 from collector.common.reported_alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.observe.agent_run import AgentRun
 from collector.observe.usage.tracker import UsageTracker
-from wire.messages import Alert, PowerCurve, Report
+from wire.messages import Alert, Report
 from wire.resources import Resource
 
 NO_USAGE = UsageRing()
@@ -52,11 +52,6 @@ class TrackedNode:
                 del self._other_boots[next(iter(self._other_boots))]
             return True
         return report.boot in self._other_boots
-
-    @property
-    def power_curve(self) -> PowerCurve | None:
-        """From the last heartbeat of the present run."""
-        return None if self.run.heartbeat is None else self.run.heartbeat.value.power_curve
 
     def open_alerts(self) -> dict[Resource, Alert]:
         return self.alerts.open_alerts(self.run.boot, self.run.complete_until)

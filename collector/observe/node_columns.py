@@ -135,7 +135,7 @@ class NodeTable:
         if state is not None or is_new_run:
             window_seconds = 0.0 if state is None else state.window_seconds
             self.windows.put((row,), np.array([_ratios(state)]), at, (window_seconds,))
-        curve = tracked.power_curve
+        curve = tracked.run.power_curve
         if curve is not None and curve != entry.curve:
             self._put_curve(entry, curve)
         if failures:

@@ -35,7 +35,7 @@ from collector.observe.parts import AnyLivePart
 from collector.observe.probes import ServiceProbes
 from collector.observe.updates import Succession
 from collector.observe.usage.cluster import ClusterUsage
-from wire.messages import ContainerState, EventKind, PowerCurve, Report
+from wire.messages import ContainerState, EventKind, Report
 
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
 
@@ -53,7 +53,7 @@ class Registry:
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.parts = self.tables.parts
         self.probes = ServiceProbes()
-        self._service_energy = ServiceEnergy()
+        self.service_energy = ServiceEnergy()
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.limits = NodeLimits(config.limits, self.usage)
@@ -192,7 +192,8 @@ class Registry:
 
     def nodes(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[NodeEntry]:
         """Nodes by name: all, those from a name on, or one."""
-        for name, entry in _by_name(self._select(node), since):
+        found = [each for each in self._select(node) if each[0] >= since]
+        for name, entry in sorted(found, key=lambda each: each[0]):
             yield NodeEntry(
                 name, self._liveness(entry, now), entry.last_report_at, entry.run, entry.usage.current()
             )
@@ -243,11 +244,7 @@ class Registry:
 
     def service_powers(self, now: float) -> list[ServicePower]:
         """Power of the services on nodes that are not down, and their energy since the start."""
-        return self.count_energy(self.service_watts(now, self._entries), now)
-
-    def count_energy(self, watts: Mapping[str, float], now: float) -> list[ServicePower]:
-        """Count the energy of services up to now; `watts` is their power from now on."""
-        return self._service_energy.update(watts, now)
+        return self.service_energy.update(self.service_watts(now, self._entries), now)
 
     def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
         """Power of the services on these nodes, except nodes that are down."""
@@ -285,10 +282,6 @@ class Registry:
                 if is_later and 2 * shared > len(entry.run.containers):
                     renamed[name] = new_name
         return renamed
-
-    def power_curve(self, node: str) -> PowerCurve | None:
-        """The power curve from the last heartbeat of an existing node; None if it has none."""
-        return self._entries[node].power_curve
 
     def alerts(self, now: float, *, state: AlertState | None = None) -> list[AlertEntry]:
         """Alerts in one state, or all, in no particular order."""
@@ -339,7 +332,3 @@ class Registry:
         """Whether a node is up; `since` replaces the time of its last report of any run."""
         age_seconds = now - (entry.last_report_at if since is None else since)
         return liveness_of(self._down_after_beacons, age_seconds, entry.beacon_seconds)
-
-
-def _by_name(entries: Iterable[tuple[str, TrackedNode]], since: str) -> list[tuple[str, TrackedNode]]:
-    return sorted((each for each in entries if each[0] >= since), key=lambda each: each[0])

@@ -172,7 +172,7 @@ class AnalysisJob:
             for service, more in registry.service_watts(now, names[start : start + _NODES_AT_ONCE]).items():
                 watts[service] += more
             await asyncio.sleep(0)
-        registry.count_energy(watts, self._core.clock())
+        registry.service_energy.update(watts, self._core.clock())
 
     def _refused(self, now: float) -> Iterator[Finding]:
         """Return findings about nodes that exceeded a limit, or whose name two agents use."""

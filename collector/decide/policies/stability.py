@@ -52,16 +52,12 @@ def may_sleep(snapshot: Snapshot) -> Flags:
         nodes = snapshot.nodes
         expects = np.zeros(len(nodes.names), dtype=np.bool_)
         expects[snapshot.pending.nodes] = True
-        works = has_system_load(snapshot) & ~nodes.labelled(POWER_LABEL, ALLOWED)
+        # CPU load that no container explains is other work, which would end.
+        works = np.nan_to_num(_system_load(snapshot), nan=0.0) > SYSTEM_LOAD_RATIO
+        works &= ~nodes.labelled(POWER_LABEL, ALLOWED)
         return ~(nodes.labelled(POWER_LABEL, NEVER) | opted_out(snapshot) | expects | works)
 
     return snapshot.cached_with_pending("may sleep", find)
-
-
-def has_system_load(snapshot: Snapshot) -> Flags:
-    """Return the nodes with CPU load that no container explains: switching one off would end other work."""
-    loaded: Flags = np.nan_to_num(_system_load(snapshot), nan=0.0) > SYSTEM_LOAD_RATIO
-    return loaded
 
 
 def _system_load(snapshot: Snapshot) -> Floats:

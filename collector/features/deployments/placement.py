@@ -51,8 +51,7 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
         keeps = not request.dry
     finally:
         if not keeps:
-            for name in placer.reserved:
-                core.reservations.release(name)
+            core.reservations.release_all(placer.reserved)
     if keeps:
         loop.expect_deployment()
     return Deployment(policy=placer.chosen.policy.name, services=tuple(services))

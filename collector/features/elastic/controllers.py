@@ -29,7 +29,7 @@ from collector.features.elastic.observation import (
     reported_containers,
     running_containers,
 )
-from collector.features.elastic.placement import ReplicaPlacement, place_replicas, release_reservations
+from collector.features.elastic.placement import ReplicaPlacement, place_replicas
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from collector.features.elastic.settings import elastic_target
@@ -239,7 +239,7 @@ class ElasticController(Controller):
             else:
                 self._note_change(name, await self._actor.executor.carry_out(decision))
         finally:
-            release_reservations(situation, placement.reserved)
+            self._core.reservations.release_all(placement.reserved)
 
     def _note_change(self, name: str, decision: Decision) -> None:
         is_done = decision.dry or any(step.state in CARRIED_OUT for step in decision.steps)

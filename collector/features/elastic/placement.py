@@ -66,11 +66,11 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
                 reserved.append(placement.reservation.id)
             best = placement.ranking.best
             if best is None or placement.ranking.needs(best):
-                release_reservations(situation, reserved)
+                core.reservations.release_all(reserved)
                 return _nowhere(await situation.snapshot(), service, count, len(nodes))
             nodes.append(snapshot.nodes.names[best])
     except (UserError, UnknownConstraintError) as error:
-        release_reservations(situation, reserved)
+        core.reservations.release_all(reserved)
         return ReplicaPlacement(left_to_orchestrator=str(error))
     return ReplicaPlacement(tuple(nodes), tuple(reserved))
 
@@ -86,9 +86,3 @@ def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int)
     if any(each is not None and 0 <= row < len(each) and each[row] for each in restricted):
         return ReplicaPlacement(why_not=why)
     return ReplicaPlacement(left_to_orchestrator=why)
-
-
-def release_reservations(situation: Situation, reserved: list[str] | tuple[str, ...]) -> None:
-    """Release reservations."""
-    for each in reserved:
-        situation.core.reservations.release(each)

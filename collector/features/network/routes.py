@@ -199,8 +199,7 @@ def _reserve(
         for request, node in zip(requests, placement.nodes, strict=bool(placement.nodes)):
             made.append(core.reservations.place(snapshot, request, node, now=core.clock(), seconds=seconds))
     except UserError as error:
-        for each in made:
-            core.reservations.release(each.id)
+        core.reservations.release_all(each.id for each in made)
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
     return [each.described() for each in made]
 

@@ -129,7 +129,7 @@ async def what_if(core: Core, question: WhatIfRequest) -> WhatIfResult:
         raise no_such_node(question.node, "$.node")
     estimates, unknown = [], []
     for node in nodes:
-        curve, envelope = core.registry.power_curve(node.name), change.on_node(node.name)
+        curve, envelope = node.run.power_curve, change.on_node(node.name)
         state = None if node.run.state is None else node.run.state.value
         if node.liveness is Liveness.DOWN:
             unknown.append(NoEstimate(node.name, _DOWN))

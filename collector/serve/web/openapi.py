@@ -22,8 +22,9 @@ def document(routes: Sequence[Route]) -> Json:
     paths: Json = {}
     schema_of, schemas = _schemas(routes)
     for route in routes:
+        name = re.sub(r"\W+", "_", route.path).strip("_") or "page"
         operation: Json = {
-            "operationId": _operation_id(route),
+            "operationId": f"{route.method.lower()}_{name}",
             "tags": [_tag(route)],
             "summary": route.summary,
             "parameters": list(_parameters(route)),
@@ -129,11 +130,6 @@ def _security(route: Route) -> list[Json]:
         return []
     tokens: list[Json] = [{"token": [route.scope.value]}, {"password": [route.scope.value]}]
     return [*tokens, *([{"certificate": []}] if route.scope is Scope.NODE else []), {}]
-
-
-def _operation_id(route: Route) -> str:
-    name = re.sub(r"\W+", "_", route.path).strip("_") or "page"
-    return f"{route.method.lower()}_{name}"
 
 
 def types_of(routes: Sequence[Route]) -> list[Any]:

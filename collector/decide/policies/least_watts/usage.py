@@ -110,7 +110,8 @@ def learn_usage(snapshot: Snapshot) -> Usage:
     totals = _totals(tasks)
     block = _blocks(tasks, totals)
     shares = _shares(tasks, totals, block)
-    constrains = _constrains(snapshot)
+    used = snapshot.nodes.used, tasks.used
+    constrains: Flags = np.any([np.isfinite(each).any(axis=0) for each in used], axis=0)
     observed = tasks.observed_seconds / WINDOW_SECONDS
     unobserved = np.flatnonzero((tasks.observed_seconds == 0) & (tasks.variance[:, 0] == 0))
     expected, variance = (np.zeros((len(tasks.ids), len(RESOURCES)), order="F") for _ in range(2))
@@ -188,12 +189,6 @@ def _shares(tasks: Tasks, totals: WindowTotals, block: Rows) -> Shares:
         shares[:2, place] = weights @ used[:, place], weights @ requested[:, place]
         shares[2, place] = (weights_of(containers[:, place]) * kept) @ containers[:, place]
     return Shares(*shares)
-
-
-def _constrains(snapshot: Snapshot) -> Flags:
-    tables = snapshot.nodes.used, snapshot.tasks.used
-    reported: Flags = np.any([np.isfinite(used).any(axis=0) for used in tables], axis=0)
-    return reported
 
 
 def usable(snapshot: Snapshot, usage: Usage) -> Floats:
