@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta
 
 from collector.common.errors import ApiError, LimitError
@@ -35,18 +34,8 @@ from collector.runtime.parts import Core
 from collector.runtime.placing import warm_up_with
 from collector.serve.api.control import Api
 from collector.serve.api.nodes import no_such_node
-from collector.serve.web.bodies import parse_body, read_body
-from collector.serve.web.routes import (
-    BAD_BODY,
-    FORBIDDEN,
-    NO_NODE,
-    ResponseSpec,
-    Route,
-    get,
-    json_response,
-    parse_query,
-    problem,
-)
+from collector.serve.web.bodies import parse_body
+from collector.serve.web.routes import NO_NODE, ResponseSpec, Route, get, post, problem
 from collector.serve.web.scopes import Scope
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
@@ -215,30 +204,15 @@ async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:
 
 
 def _verb(verb: str, handler: Callable[[Core, Any, ExtenderQuery], Awaitable[Any]]) -> Route:
-    """A route of the protocol: types and summary are those of the handler."""
-    signature = inspect.signature(handler)
-    body = signature.parameters["args"].annotation
-    decoder = msgspec.json.Decoder(body)
-
-    async def serve(core: Core, request: web.Request) -> web.Response:
-        query = parse_query(request, ExtenderQuery)
-        args = parse_body(await read_body(request), decoder.decode)
-        return json_response(await handler(core, args, query))
-
-    return Route(
-        method="POST",
-        path=f"/v1/kubernetes/{verb}",
-        summary=inspect.getdoc(handler) or "",
-        serve=serve,
+    """A route of the protocol."""
+    response = inspect.signature(handler).return_annotation
+    return post(
+        f"/v1/kubernetes/{verb}",
+        handler,
         query=ExtenderQuery,
-        body=body,
+        responds=ResponseSpec("A response of the extender protocol.", response),
+        problems=problem(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
         scope=Scope.PLACE,
-        responses={
-            HTTPStatus.OK: ResponseSpec("A response of the extender protocol.", signature.return_annotation),
-            **BAD_BODY,
-            **problem(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
-            **FORBIDDEN,
-        },
     )
 
 

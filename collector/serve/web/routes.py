@@ -95,20 +95,22 @@ def _route(  # noqa: PLR0913 - what a route can have
     """A route with typed parameters or a typed body, and a typed JSON response.
 
     Types and summary are those of the handler: after the context it takes the parameters, or for a POST the
-    body, and then the caller; all but the context are optional. A handler that takes the request itself also
-    makes the response: `query` and `responds` describe these.
+    body; in any order also the caller, and for a POST with parameters those of type `query`. All but the
+    context are optional. A handler that takes the request itself also makes the response: `query` and
+    `responds` describe these.
     """
     signature = inspect.signature(handler)
     kinds = [each.annotation for each in signature.parameters.values()][1:]
-    is_post, wants_caller = method == hdrs.METH_POST, kinds[-1:] == [Caller]
-    is_typed = kinds != [web.Request]
+    is_post, is_typed = method == hdrs.METH_POST, kinds != [web.Request]
     given: type[msgspec.Struct] = kinds[0] if kinds and is_typed else query
     decoder = msgspec.json.Decoder(given)
 
     async def serve(context: Context, request: web.Request) -> web.Response:
-        value = await read_json(request, decoder) if is_post else parse_query(request, given)
-        arguments = (value, request[CALLER])[: len(kinds)] if wants_caller else (value,)[: len(kinds)]
-        return json_response(await handler(context, *arguments))
+        parameters = parse_query(request, query if is_post else given)
+        found: dict[Any, Any] = {Caller: request.get(CALLER), type(parameters): parameters}
+        if is_post:
+            found[given] = await read_json(request, decoder)
+        return json_response(await handler(context, *(found[kind] for kind in kinds)))
 
     kind = signature.return_annotation
     response = responds or ResponseSpec((kind.__doc__ or "").partition("\n")[0], kind)
@@ -119,7 +121,7 @@ def _route(  # noqa: PLR0913 - what a route can have
         summary=" ".join((inspect.getdoc(handler) or "").split()),
         serve=serve if is_typed else handler,
         responses={HTTPStatus.OK: response} | bad_request | FORBIDDEN | dict(problems or {}),
-        query=NoQuery if is_post else given,
+        query=query if is_post else given,
         body=given if is_post else None,
         scope=scope,
         is_stream=is_stream,
@@ -135,8 +137,7 @@ def json_response(value: object) -> web.Response:
 
 
 async def read_json(request: web.Request, decoder: msgspec.json.Decoder[Body]) -> Body:
-    """Read and parse the body of a request without parameters; raises `ApiError` if it is invalid."""
-    parse_query(request, NoQuery)
+    """Read and parse the body of a request; raises `ApiError` if it is invalid."""
     return parse_body(await read_body(request), decoder.decode)
 
 

@@ -24,10 +24,12 @@ from collector.serve.web.routes import (
     BAD_BODY,
     FORBIDDEN,
     NO_NODE,
+    NoQuery,
     ResponseSpec,
     Route,
     get,
     json_response,
+    parse_query,
     problem,
     read_json,
 )
@@ -49,6 +51,7 @@ _decoder = msgspec.json.Decoder(MeshReport)
 async def exchange(core: Core, request: web.Request) -> web.Response:
     """Store the results of a node; respond with its peers, at once or when they change."""
     mesh, caller = core.registry.part(Mesh), request[CALLER]
+    parse_query(request, NoQuery)
     with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
         report = await read_json(request, _decoder)
     _check(report, caller, mesh)
