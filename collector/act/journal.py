@@ -15,6 +15,7 @@ import msgspec
 from collector.act.records import CARRIED_OUT, IN_MOTION, Decision, Pause, Step, outcome_of
 from collector.config import ControlConfig
 from collector.decide.policies.actions import Kill
+from collector.history.interface import decode_values
 from collector.history.sqlite.history import History
 
 log = logging.getLogger(__name__)
@@ -35,15 +36,6 @@ class _Entry(msgspec.Struct, frozen=True):
 
 _entries = msgspec.msgpack.Decoder(_Entry)
 _pauses = msgspec.msgpack.Decoder(Pause)
-
-
-def _decoded(decision_id: str, packed: bytes) -> _Entry | None:
-    """Return a stored decision; None if it is damaged, which does not affect the others."""
-    try:
-        return _entries.decode(packed)
-    except msgspec.DecodeError as error:
-        log.warning("decision %s in the journal cannot be read, and is ignored: %s", decision_id, error)
-        return None
 
 
 def _decoded_pause(packed: bytes) -> Pause:
@@ -72,13 +64,9 @@ class Journal:
     async def load(self) -> None:
         """Load the stored decisions. Raise `HistoryUnavailable`."""
         stored = await self._history.get_values(_DECISIONS)
-        found = [
-            each
-            for decision_id, packed in stored.items()
-            if (each := _decoded(decision_id, packed)) is not None
-        ]
-        found.sort(key=lambda each: (each.decision.at, each.decision.id))
-        self._entries = {each.decision.id: each for each in found}
+        found = decode_values(stored, _entries.decode, "decision").values()
+        in_order = sorted(found, key=lambda each: (each.decision.at, each.decision.id))
+        self._entries = {each.decision.id: each for each in in_order}
         switch = await self._history.get_values(_SWITCH)
         self.pause = _decoded_pause(switch[_PAUSE]) if _PAUSE in switch else None
         self.identity = switch.get(_IDENTITY, b"").decode(errors="replace")

@@ -1,9 +1,10 @@
 """What a history is asked and answers."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -15,6 +16,9 @@ from collector.config import LimitsConfig
 from collector.history.timeline import BucketSums
 from wire.messages import ContainerUsage, Event, Pressure, Report
 from wire.resources import Quantities
+
+log = logging.getLogger(__name__)
+Value = TypeVar("Value")
 
 PULLED = "pulled"
 """The boot of reports that were read from a store, which does not record restarts of agents."""
@@ -31,6 +35,19 @@ def is_pulled(report: Report) -> bool:
 
 class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
     """The history cannot be written or read now; the message gives the reason, for a person."""
+
+
+def decode_values(
+    stored: Mapping[str, bytes], decode: Callable[[bytes], Value], what: str
+) -> dict[str, Value]:
+    """The stored values of a kind, by key. Those that are not valid are left out, and the log says so."""
+    found = {}
+    for key, packed in stored.items():
+        try:
+            found[key] = decode(packed)
+        except (msgspec.DecodeError, ValueError) as error:
+            log.warning("%s %s is invalid, and is ignored: %s", what, key, error)
+    return found
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.history.interface import HistoryUnavailable
+from collector.history.interface import HistoryUnavailable, decode_values
 from collector.observe.registry import Registry
 from collector.runtime.parts import Core
 
@@ -83,8 +83,9 @@ class AnalysisJob:
         history, results = self._core.history, self._core.analysis
         results.latest = restore_analysis((await history.get_values(_SERVICES)).values())
         self._stored_at = {each.name: each.last_seen_at for each in results.latest.services.values()}
-        stored = (await history.get_values(_BOTTLENECKS)).values()
-        self._tracker = BottleneckTracker(_decode_bottlenecks(stored), now=self._core.clock())
+        stored = await history.get_values(_BOTTLENECKS)
+        found = decode_values(stored, _bottlenecks.decode, "the stored bottleneck")
+        self._tracker = BottleneckTracker(found.values(), now=self._core.clock())
         results.bottlenecks = self._tracker.list()
         self._core.registry.tables.put_services(service_table(results.latest.services))
 
@@ -214,14 +215,6 @@ class AnalysisJob:
             log.warning("cannot store %s results: %s", kind, error)
             return False
         return True
-
-
-def _decode_bottlenecks(stored: Iterable[bytes]) -> Iterator[Bottleneck]:
-    for each in stored:
-        try:
-            yield _bottlenecks.decode(each)
-        except (msgspec.DecodeError, ValueError) as error:
-            log.warning("a stored bottleneck is invalid, and is ignored: %s", error)
 
 
 async def restored_analysis(core: Core) -> AnalysisJob:

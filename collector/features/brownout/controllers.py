@@ -41,6 +41,7 @@ from collector.features.brownout.rule import (
     weight_of,
 )
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
+from collector.history.interface import decode_values
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
@@ -52,7 +53,7 @@ _TEMPORARY_GUARDS = frozenset({"settle", "at_once", "rest"})
 """Guards that refuse a move only for a short time, until the effect of an earlier one shows."""
 _UNCERTAIN = (StepState.FAILED, StepState.UNCLEAR)
 """States of a stop that may still take effect: an engine that answers too late may carry it out."""
-_stored = msgspec.msgpack.Decoder(StoppedService)
+_decoder = msgspec.msgpack.Decoder(StoppedService)
 
 
 class Brownout(Controller):
@@ -284,13 +285,8 @@ class Brownout(Controller):
     async def _load(self) -> None:
         if self._is_loaded:
             return
-        for key, packed in (await self._core.history.get_values(_KIND)).items():
-            try:
-                self._stopped[key] = _stored.decode(packed)
-            except msgspec.DecodeError as error:
-                log.warning(
-                    "the stored stop of optional service %s is invalid, and is ignored: %s", key, error
-                )
+        stored = await self._core.history.get_values(_KIND)
+        self._stopped = decode_values(stored, _decoder.decode, "the stored stop of optional service")
         self._is_loaded = True
 
     async def _forget_running(self, optional: Iterable[OptionalService]) -> None:

@@ -33,8 +33,8 @@ from collector.features.elastic.placement import ReplicaPlacement, place_replica
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from collector.features.elastic.settings import elastic_target
-from collector.features.elastic.status import STORED_STATES, ElasticStatus, expired_services, unpack_states
-from collector.history.interface import HistoryUnavailable
+from collector.features.elastic.status import STORED_STATES, ElasticStatus, decode_state, expired_services
+from collector.history.interface import HistoryUnavailable, decode_values
 from collector.history.promql import Client, connect
 from wire.resources import Quantities
 
@@ -74,8 +74,9 @@ class ElasticController(Controller):
         """
         if any(target.query for target in self._settings.values()):
             self._store = await stack.enter_async_context(connect(self._core.config.store, "store"))
-        stored = unpack_states(await self._core.history.get_values(STORED_STATES))
-        self._tracked = {name: _TrackedService(*each) for name, each in stored.items()}
+        stored = await self._core.history.get_values(STORED_STATES)
+        found = decode_values(stored, decode_state, "the stored state of elastic service")
+        self._tracked = {name: _TrackedService(*each) for name, each in found.items()}
 
     def statuses(self) -> list[ElasticStatus]:
         """Return the elastic services, by name."""

@@ -1,13 +1,10 @@
 """The state of an elastic service: for the next decision, for the API, and for the history."""
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from collector.features.elastic.scaling.interface import Observation, Target
-
-log = logging.getLogger(__name__)
 
 STORED_STATES = "elastic"
 """Kind of the stored values, by service."""
@@ -49,14 +46,5 @@ def expired_services(gone: Iterable[ElasticStatus], now: float) -> list[str]:
     return [name for rank, (at, name) in enumerate(ended) if rank >= _KEPT_GONE or at < now - _KEPT_SECONDS]
 
 
-def unpack_states(values: Mapping[str, bytes]) -> dict[str, tuple[bytes, ElasticStatus]]:
-    """Decode the stored states: what the policy learned, and the status. Others are ignored."""
-    found = {}
-    for service, packed in values.items():
-        try:
-            found[service] = msgspec.msgpack.decode(packed, type=tuple[bytes, ElasticStatus])
-        except msgspec.MsgspecError as error:
-            log.warning(
-                "the stored state of elastic service %s cannot be read, and is ignored: %s", service, error
-            )
-    return found
+decode_state = msgspec.msgpack.Decoder(tuple[bytes, ElasticStatus]).decode
+"""From a stored state: what the policy learned, and the status."""
