@@ -5,7 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -144,20 +144,17 @@ async def _running_features(core: Core) -> AsyncIterator[None]:
         yield
 
 
-@asynccontextmanager
-async def _watching_clock(core: Core) -> AsyncIterator[None]:
+def _watching_clock(core: Core) -> AbstractAsyncContextManager[None]:
     """Report when the system clock is set, while the block runs."""
     clock = core.clock
     if not isinstance(clock, SteadyClock):
-        yield
-        return
+        return nullcontext()
 
     async def check() -> None:
         report_jump(clock, core.outages)
 
     core.outages.watch(Dependency.CLOCK)
-    async with in_background(repeat(check, _CLOCK_SECONDS, "checking the clock")):
-        yield
+    return in_background(repeat(check, _CLOCK_SECONDS, "checking the clock"))
 
 
 async def restore(core: Core) -> None:

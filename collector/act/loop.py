@@ -7,7 +7,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -32,7 +32,6 @@ from collector.config import CollectorConfig
 from collector.decide.policies.resolve import PolicyChoice, resolve
 from collector.decide.policies.table import POLICIES
 from collector.decide.question import PlacementQuestion, resolve_policy, with_complete_labels
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 
 
@@ -325,16 +324,12 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             stack.push_async_callback(lease.give_back)
             stack.push_async_callback(loop.stop)
         seconds = settings.lease_seconds / _RENEWALS
-        async with in_background(
-            repeat(loop.renew, seconds, "renewing the lease", expected=HistoryUnavailable)
-        ):
+        async with in_background(repeat(loop.renew, seconds, "renewing the lease")):
             yield loop
 
 
-@asynccontextmanager
-async def controlling(loop: ControlLoop) -> AsyncIterator[None]:
+def controlling(loop: ControlLoop) -> AbstractAsyncContextManager[None]:
     """Let the control loop decide and act while the block runs."""
     seconds = loop.actor.situation.settings.check_seconds
     # A decision that cannot be recorded is not carried out.
-    async with in_background(repeat(loop.run_once, seconds, "the control loop", expected=HistoryUnavailable)):
-        yield
+    return in_background(repeat(loop.run_once, seconds, "the control loop"))

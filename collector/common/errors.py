@@ -42,6 +42,10 @@ class WorkerUnavailable(Exception):  # noqa: N818 - a state that passes, not a b
     """The process that computes ended, and is being started again. The middleware returns status 503."""
 
 
+class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
+    """The history cannot be written or read now; the message gives the reason. Status 503."""
+
+
 class ApiError(Exception):
     """A rejected request, and its status. Only the API raises it."""
 

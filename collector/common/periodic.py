@@ -5,35 +5,30 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 
-from collector.common.errors import WorkerUnavailable
+from collector.common.errors import HistoryUnavailable, WorkerUnavailable
 
 log = logging.getLogger(__name__)
 
 
-async def repeat(  # noqa: PLR0913 - most are left at their defaults
+async def repeat(
     work: Callable[[], Awaitable[object]],
     seconds: float,
     name: str,
     *,
-    expected: type[Exception] | tuple[type[Exception], ...] = (),
     from_start: bool = False,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
     """Run `work` now and every `seconds` after, until this task is cancelled.
 
-    The interval counts from the end of a run; `from_start` counts it from the start. An exception of an
-    `expected` type is logged in one line, any other with its traceback.
+    The interval counts from the end of a run; `from_start` counts it from the start. A state that passes is
+    logged in one line, any other exception with its traceback.
     """
     loop = asyncio.get_running_loop()
-    passing: tuple[type[Exception], ...] = (
-        WorkerUnavailable,
-        *(expected if isinstance(expected, tuple) else (expected,)),
-    )
     while True:
         started_at = loop.time()
         try:
             await work()
-        except passing as error:
+        except (HistoryUnavailable, WorkerUnavailable) as error:
             log.warning("%s failed: %s; next try in %g s", name, error, seconds)
         except Exception:
             # No caller waits for this task, so the log is the only place that shows it.

@@ -33,10 +33,6 @@ def is_pulled(report: Report) -> bool:
     return report.boot == PULLED
 
 
-class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
-    """The history cannot be written or read now; the message gives the reason, for a person."""
-
-
 def decode_values(
     stored: Mapping[str, bytes], decode: Callable[[bytes], Value], what: str
 ) -> dict[str, Value]:

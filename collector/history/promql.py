@@ -14,8 +14,8 @@ import aiohttp
 import msgspec
 from aiohttp import hdrs
 
+from collector.common.errors import HistoryUnavailable
 from collector.config import EndpointConfig
-from collector.history.interface import HistoryUnavailable
 from wire.errors import INVALID_JSON, UserError
 from wire.version import __version__
 

@@ -1,11 +1,9 @@
 """Compares predicted with actual shortages of nodes, window by window, and stores the record."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from collector.common.periodic import in_background, repeat
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 
 _KIND, _RECORD = "admission", "shortages"
@@ -13,21 +11,11 @@ _CHECK_SECONDS = 15.0
 """Short, because a prediction is for a window that has just begun."""
 
 
-@asynccontextmanager
-async def recording_shortages(core: Core) -> AsyncIterator[None]:
+def recording_shortages(core: Core) -> AbstractAsyncContextManager[None]:
     """Update the record while the block runs, unless all containers are admitted."""
     if core.admission is None:
-        yield
-        return
-    async with in_background(
-        repeat(
-            lambda: record_shortages(core),
-            _CHECK_SECONDS,
-            "recording shortages",
-            expected=HistoryUnavailable,
-        )
-    ):
-        yield
+        return nullcontext()
+    return in_background(repeat(lambda: record_shortages(core), _CHECK_SECONDS, "recording shortages"))
 
 
 async def record_shortages(core: Core) -> None:

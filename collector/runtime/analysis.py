@@ -9,7 +9,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from math import inf
 from typing import TypeVar
@@ -28,11 +28,12 @@ from collector.analysis.analysis import (
 from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, BottleneckTracker, Finding, findings
 from collector.analysis.services import ServiceProfile, service_table
 from collector.analysis.usage import ObservedContainer
+from collector.common.errors import HistoryUnavailable
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.history.interface import HistoryUnavailable, decode_values
+from collector.history.interface import decode_values
 from collector.observe.registry import Registry
 from collector.runtime.parts import Core
 
@@ -231,12 +232,10 @@ def apply(registry: Registry, changes: AnalysisChanges) -> None:
     registry.tables.put_groups(changes.groups)
 
 
-@asynccontextmanager
-async def analysing(core: Core, job: AnalysisJob) -> AsyncIterator[None]:
+def analysing(core: Core, job: AnalysisJob) -> AbstractAsyncContextManager[None]:
     """Run the analysis periodically while the block runs."""
     settings = core.config.analysis
-    async with in_background(
+    return in_background(
         repeat(job.analyse, settings.interval_seconds, "analysis"),
         repeat(job.detect, settings.bottleneck_seconds, "bottleneck detection"),
-    ):
-        yield
+    )

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from prometheus_client import Histogram
 
 from collector.analysis.analysis import LatestAnalysis
+from collector.common.errors import HistoryUnavailable
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig
 from collector.decide.policies.admission.record import ShortageRecord
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.reservations import Reservations
-from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import History
 from collector.observe.live_tables import LiveTables
 from collector.observe.registry import Registry

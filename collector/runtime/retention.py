@@ -1,14 +1,14 @@
 """Bounds memory and disk: drops nodes that are gone and old samples, and compacts usage."""
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
+from collector.common.errors import HistoryUnavailable
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.common.text import counted
-from collector.history.interface import HistoryStats, HistoryUnavailable
+from collector.history.interface import HistoryStats
 from collector.observe.limits.node_account import Limit
 from collector.runtime.parts import Core
 
@@ -20,8 +20,7 @@ _COMPACT_AT_ONCE = 8
 """Number of nodes whose usage is compacted in one commit: few, so that reports hardly wait for it."""
 
 
-@asynccontextmanager
-async def retention(core: Core) -> AsyncIterator[None]:
+def retention(core: Core) -> AbstractAsyncContextManager[None]:
     """Apply retention and compact usage while the block runs."""
 
     async def drop_old() -> None:
@@ -43,17 +42,11 @@ async def retention(core: Core) -> AsyncIterator[None]:
                 raise
 
     core.outages.watch(Dependency.HISTORY)
-    async with in_background(
+    return in_background(
         repeat(partial(check_history, core), _CHECK_SECONDS, "checking the history"),
-        repeat(
-            drop_old,
-            core.config.history.rollup_seconds,
-            "dropping old samples",
-            expected=HistoryUnavailable,
-        ),
-        repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage", expected=HistoryUnavailable),
-    ):
-        yield
+        repeat(drop_old, core.config.history.rollup_seconds, "dropping old samples"),
+        repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage"),
+    )
 
 
 async def check_history(core: Core) -> None:

@@ -9,8 +9,8 @@ from statistics import fmean
 
 from msgspec import Struct
 
+from collector.common.errors import HistoryUnavailable
 from collector.config import CollectorConfig, EnergyConfig
-from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client, connect
 
 log = logging.getLogger(__name__)

@@ -4,14 +4,13 @@ Labels, generations and domains come from the settings and from the orchestrator
 them. Only changes are written.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 import numpy as np
 
 from collector.common.periodic import in_background, repeat
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 from collector.snapshot.tables import NOWHERE, Generation, Snapshot, TaskKind
 
@@ -36,8 +35,7 @@ class StoredServiceTraits(msgspec.Struct, frozen=True, omit_defaults=True):
     movable: bool = True
 
 
-@asynccontextmanager
-async def storing_traits(core: Core) -> AsyncIterator[None]:
+def storing_traits(core: Core) -> AbstractAsyncContextManager[None]:
     """Store traits that changed while the block runs."""
     stored: dict[str, dict[str, bytes]] = {NODE_TRAITS: {}, SERVICE_TRAITS: {}}
 
@@ -53,10 +51,7 @@ async def storing_traits(core: Core) -> AsyncIterator[None]:
                 await core.history.put_values(kind, changed)
                 stored[kind] = encoded
 
-    async with in_background(
-        repeat(store, _STORE_SECONDS, "storing labels and generations", expected=HistoryUnavailable)
-    ):
-        yield
+    return in_background(repeat(store, _STORE_SECONDS, "storing labels and generations"))
 
 
 def node_traits(snapshot: Snapshot) -> Mapping[str, StoredNodeTraits]:

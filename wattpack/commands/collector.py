@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from collector.common.errors import HistoryUnavailable
 from collector.config import CollectorConfig
 from collector.decide.question import check_policies
-from collector.history.interface import HistoryUnavailable
 from collector.main import running
 from wattpack.config.options import add_config_options, load_config
 from wattpack.service.runner import Watchdog, Work, keep_running, start_logging

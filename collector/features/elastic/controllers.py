@@ -13,6 +13,7 @@ from collector.act.loop import Actor, Controller
 from collector.act.planner import Decider
 from collector.act.records import CARRIED_OUT, Decision, Trigger
 from collector.act.verification import same_limit
+from collector.common.errors import HistoryUnavailable
 from collector.common.orchestrator import ServiceView
 from collector.decide.policies.actions import Action, Resize, Scale, describe
 from collector.decide.policies.interface import Plan
@@ -34,7 +35,7 @@ from collector.features.elastic.scaling.interface import ElasticDecision, Elasti
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from collector.features.elastic.settings import elastic_target
 from collector.features.elastic.status import STORED_STATES, ElasticStatus, decode_state, expired_services
-from collector.history.interface import HistoryUnavailable, decode_values
+from collector.history.interface import decode_values
 from collector.history.promql import Client, connect
 from wire.resources import Quantities
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from collector.act.records import CARRIED_OUT, IN_MOTION, Step, StepState
 from collector.common.arrays import Floats
+from collector.common.errors import HistoryUnavailable
 from collector.common.orchestrator import OrchestratorState
 from collector.decide.policies.actions import Scale, ServiceAction
 from collector.features.elastic.scaling.interface import Target
-from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client
 from collector.runtime.parts import Core
 from collector.snapshot.tables import NOWHERE, Snapshot

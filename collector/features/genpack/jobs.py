@@ -1,14 +1,12 @@
 """Keeps the efficiency of nodes in the history."""
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
 from collector.common.periodic import in_background, repeat
 from collector.features.genpack.live import NodeEfficiency
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 
 log = logging.getLogger(__name__)
@@ -29,8 +27,7 @@ async def restore(core: Core) -> None:
         core.registry.part(NodeEfficiency).watts = {each: watts[each] for each in names if each in watts}
 
 
-@asynccontextmanager
-async def running(core: Core) -> AsyncIterator[None]:
+def running(core: Core) -> AbstractAsyncContextManager[None]:
     """Store the efficiency when it has changed, while the block runs."""
     part = core.registry.part(NodeEfficiency)
     stored: dict[str, float] = {}
@@ -41,7 +38,4 @@ async def running(core: Core) -> AsyncIterator[None]:
             await core.history.put_values(_KIND, {_KEY: msgspec.json.encode(watts)})
             stored = watts
 
-    async with in_background(
-        repeat(store, _STORE_SECONDS, "storing the efficiency of nodes", expected=HistoryUnavailable)
-    ):
-        yield
+    return in_background(repeat(store, _STORE_SECONDS, "storing the efficiency of nodes"))

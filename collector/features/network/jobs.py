@@ -1,14 +1,13 @@
 """Plans the mesh while the collector runs, and keeps the images of nodes in the history."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
+from collector.common.errors import HistoryUnavailable
 from collector.common.periodic import in_background, repeat
 from collector.features.network.live import NodeImages
 from collector.features.network.mesh.mesh import Mesh
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 
 NODE_IMAGES = "node-images"
@@ -27,8 +26,7 @@ async def restore(core: Core) -> None:
     images.unsaved = set(stored) - known
 
 
-@asynccontextmanager
-async def running(core: Core) -> AsyncIterator[None]:
+def running(core: Core) -> AbstractAsyncContextManager[None]:
     """Plan which pairs of nodes measure each other, and store images, while the block runs."""
     mesh, images = core.registry.part(Mesh), core.registry.part(NodeImages)
 
@@ -45,8 +43,7 @@ async def running(core: Core) -> AsyncIterator[None]:
             images.unsaved |= changed
             raise
 
-    work = [repeat(store, _STORE_SECONDS, "storing the images of nodes", expected=HistoryUnavailable)]
+    work = [repeat(store, _STORE_SECONDS, "storing the images of nodes")]
     if mesh.is_enabled:
         work.append(repeat(plan, _PLAN_SECONDS, "planning the mesh"))
-    async with in_background(*work):
-        yield
+    return in_background(*work)

@@ -19,18 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from collector.common.errors import HistoryUnavailable
 from collector.common.outages import Dependency, Outages, log
 from collector.config import CollectorConfig, LimitsConfig
 from collector.features.prometheus.encoding import compress, decompress
 from collector.features.prometheus.writer import SampleWriter
-from collector.history.interface import (
-    DEFAULT_LIMITS,
-    HistoryStats,
-    HistoryUnavailable,
-    OutboxStatus,
-    StoredState,
-    is_pulled,
-)
+from collector.history.interface import DEFAULT_LIMITS, HistoryStats, OutboxStatus, StoredState, is_pulled
 from collector.history.promql import Client, StoreRejected, connect
 from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, make_private, reason
 from collector.history.sqlite.history import History, open_file

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from collector.analysis.usage import BUCKET_SECONDS, bucket_at
+from collector.common.errors import HistoryUnavailable
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
@@ -31,7 +32,7 @@ from collector.features.prometheus.reader import (
     parse_usage,
 )
 from collector.features.prometheus.schema import SAMPLED_METRICS, USAGE_METRICS
-from collector.history.interface import PULLED, HistoryUnavailable
+from collector.history.interface import PULLED
 from collector.history.promql import Client, connect, selector
 from collector.runtime.parts import Core
 from collector.serve.ingest import store_reports

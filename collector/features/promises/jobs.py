@@ -6,14 +6,14 @@ reports of the history: none is lost, and none counts twice, even if the collect
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import msgspec
 
+from collector.common.errors import HistoryUnavailable
 from collector.common.periodic import in_background, repeat
 from collector.common.report_key import ReportKey
 from collector.features.promises.live import PromiseTracker
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.applied import Progress
 from collector.runtime.parts import Core
 
@@ -35,8 +35,7 @@ class _StoredProgress(msgspec.Struct, frozen=True):
 _progress = msgspec.msgpack.Decoder(_StoredProgress)
 
 
-@asynccontextmanager
-async def running(core: Core) -> AsyncIterator[None]:
+def running(core: Core) -> AbstractAsyncContextManager[None]:
     """Update the ledger while the block runs."""
     promises = core.registry.part(PromiseTracker)
 
@@ -47,11 +46,10 @@ async def running(core: Core) -> AsyncIterator[None]:
         promises.note_silence(core.registry.silent_nodes(core.clock()))
         await store_promises(core)
 
-    async with in_background(
+    return in_background(
         repeat(forget, _FORGET_SECONDS, "forgetting ended instances"),
-        repeat(store, _STORE_SECONDS, "storing promises", expected=HistoryUnavailable),
-    ):
-        yield
+        repeat(store, _STORE_SECONDS, "storing promises"),
+    )
 
 
 async def store_promises(core: Core) -> None:

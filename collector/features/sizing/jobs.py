@@ -7,8 +7,8 @@ reports cannot restore after a restart is stored.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from collector.features.sizing.daily import DailyUsage, day_of
 from collector.features.sizing.recommendations import AverageNode, CurrentSize, Sizing, recommend
 from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.sizes import PLACES, SizeRules
-from collector.history.interface import HistoryUnavailable
 from collector.runtime.parts import Core
 from collector.snapshot.columns import Four, four
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -137,15 +136,12 @@ async def restore(core: Core) -> None:
     await core.part(SizingJob).restore()
 
 
-@asynccontextmanager
-async def running(core: Core) -> AsyncIterator[None]:
+def running(core: Core) -> AbstractAsyncContextManager[None]:
     """Compute sizes periodically while the block runs."""
-    async with in_background(
+    return in_background(
         repeat(
             core.part(SizingJob).run_once,
             core.config.section(SizingConfig).interval_seconds,
             "sizing services",
-            expected=HistoryUnavailable,
         )
-    ):
-        yield
+    )

@@ -6,8 +6,8 @@ comparing the cluster with its state a second ago.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Annotated
 
@@ -118,12 +118,10 @@ class ChangeWatcher:
         return {each.id: each for each in cluster_alerts(self._core, AlertState.OPEN)}
 
 
-@asynccontextmanager
-async def publishing_changes(core: Core) -> AsyncIterator[None]:
+def publishing_changes(core: Core) -> AbstractAsyncContextManager[None]:
     """Publish changes while the block runs."""
     watcher = ChangeWatcher(core)
-    async with in_background(repeat(watcher.compare, _COMPARE_SECONDS, "publishing changes")):
-        yield
+    return in_background(repeat(watcher.compare, _COMPARE_SECONDS, "publishing changes"))
 
 
 async def stream(core: Core, request: web.Request) -> web.StreamResponse:

@@ -8,9 +8,8 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from collector.common.errors import ApiError, QuestionError, WorkerUnavailable
+from collector.common.errors import ApiError, HistoryUnavailable, QuestionError, WorkerUnavailable
 from collector.config import HttpConfig
-from collector.history.interface import HistoryUnavailable
 from wire.address import parse_address
 from wire.http.hosts import is_own_host
 

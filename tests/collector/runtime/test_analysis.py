@@ -12,8 +12,8 @@ from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
 from collector.analysis.envelopes import Statistic
 from collector.analysis.services import RunningServices, ServiceProfile
 from collector.analysis.usage import ObservedContainer
+from collector.common.errors import HistoryUnavailable
 from collector.common.periodic import repeat
-from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import open_sqlite
 from collector.observe.registry import Registry
 from collector.observe.usage.cluster import ClusterUsage

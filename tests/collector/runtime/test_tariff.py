@@ -2,8 +2,8 @@ from typing import cast
 
 import pytest
 
+from collector.common.errors import HistoryUnavailable
 from collector.config import CollectorConfig, EnergyConfig, PullConfig
-from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client, Range
 from collector.runtime.tariff import Tariff, TariffSource, open_tariffs
 from wire.errors import UserError

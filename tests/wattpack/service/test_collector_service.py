@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.interface import HistoryUnavailable
+from collector.common.errors import HistoryUnavailable
 from tests.wattpack.service.notify_socket import NotifySocket, notify_socket
 from wattpack.commands.collector import feed_watchdog
 from wattpack.service.runner import Watchdog

@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from collector.history.interface import HistoryUnavailable
+from collector.common.errors import HistoryUnavailable
 from collector.history.sqlite.files.damage import copy_history, find_damage
 from collector.history.sqlite.schema import TABLES, VERSION
 from wire.errors import UserError

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from collector.history.interface import HistoryUnavailable
+from collector.common.errors import HistoryUnavailable
 from collector.history.sqlite.schema import CHECKED_TABLES
 
 _PROGRESS_STEPS = 10_000

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.errors import HistoryUnavailable
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, StoreConfig
 from collector.features.prometheus.history import PrometheusHistory, open_history
-from collector.history.interface import PULLED, HistoryUnavailable, OutboxStatus
+from collector.history.interface import PULLED, OutboxStatus
 from collector.history.promql import connect
 from tests.collector.builders import (
     HEARTBEAT,

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from collector.analysis.usage import BUCKET_SECONDS, bucket_at
+from collector.common.errors import HistoryUnavailable
 from collector.common.reported_alerts import AlertState
 from collector.config import PullConfig
 from collector.features.prometheus.jobs import Puller
 from collector.features.prometheus.reader import STORE_GAP
 from collector.features.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
 from collector.features.prometheus.writer import SampleWriter
-from collector.history.interface import PULLED, HistoryUnavailable
+from collector.history.interface import PULLED
 from collector.history.promql import Client
 from collector.history.sqlite.history import open_sqlite
 from collector.observe.registry import Registry

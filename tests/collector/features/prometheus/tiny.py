@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from collector.common.errors import HistoryUnavailable
 from collector.features.prometheus.writer import SampleWriter
-from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Instant, Range
 from tests.collector.features.prometheus.decoding import decode
 from wire.messages import Report

@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 
 from collector import config
-from collector.history.interface import GroupBy, HistoryUnavailable
+from collector.common.errors import HistoryUnavailable
+from collector.history.interface import GroupBy
 from collector.history.sqlite.files import connection
 from collector.history.sqlite.files.damage import count_wrong_rows
 from collector.history.sqlite.history import History, open_sqlite

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from collector import config
-from collector.history.interface import GroupBy, HistoryUnavailable
+from collector.common.errors import HistoryUnavailable
+from collector.history.interface import GroupBy
 from collector.history.sqlite.history import History, open_sqlite
 from collector.history.sqlite.space import Cell, SpaceAccounts
 from tests.collector.builders import START, altered, collecting, container, report, settings

@@ -1,6 +1,6 @@
 import pytest
 
-from collector.history.interface import HistoryUnavailable
+from collector.common.errors import HistoryUnavailable
 from collector.history.sqlite.history import History
 from collector.observe.registry import Registry
 from tests.collector.builders import Client, report
