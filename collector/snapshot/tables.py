@@ -346,13 +346,7 @@ class Snapshot:
     def without_part(self, kind: type[SnapshotPart]) -> "Snapshot":
         return replace(self, parts={each: part for each, part in self.parts.items() if each is not kind})
 
-    def with_pending(
-        self,
-        nodes: Nodes,
-        services: Services,
-        pending: Pending,
-        turn: int,
-    ) -> "Snapshot":
+    def with_pending(self, nodes: Nodes, services: Services, pending: Pending, turn: int) -> "Snapshot":
         """The same cluster with pending tasks; cached values stay, since none depends on those."""
         snapshot = replace(self, nodes=nodes, services=services, pending=pending, turn=turn)
         if not self.pending.nodes.size:

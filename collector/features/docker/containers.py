@@ -35,9 +35,7 @@ class _Network(msgspec.Struct, rename="pascal", frozen=True):
     driver: str = ""
 
 
-def named(
-    hosts: Mapping[str, list[DockerContainer] | None],
-) -> Iterator[tuple[str, str, DockerContainer]]:
+def named(hosts: Mapping[str, list[DockerContainer] | None]) -> Iterator[tuple[str, str, DockerContainer]]:
     """Return each container of some hosts with a unique name and its host.
 
     That is its own name, or `NAME@HOST` if several hosts have one: labels of one must not apply to the other.

@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -183,17 +183,13 @@ def _csv(page: EnergyPage) -> str:
     text = io.StringIO()
     rows = csv.writer(text)
     rows.writerow(_HEADER)
-    rows.writerows(_rows(page))
-    return text.getvalue()
-
-
-def _rows(page: EnergyPage) -> Iterable[tuple[str | float | None, ...]]:
     for account in page.accounts:
         kwh = account.joules / _JOULES_PER_KWH
         price = None if page.price_per_kwh is None else kwh * page.price_per_kwh
         grams = None if page.co2_grams_per_kwh is None else kwh * page.co2_grams_per_kwh
         fields = [_cell(getattr(account, each)) for each in _FIELDS]
-        yield (*fields, kwh, price, page.currency if price is not None else None, grams)
+        rows.writerow((*fields, kwh, price, page.currency if price is not None else None, grams))
+    return text.getvalue()
 
 
 def _cell(value: str | float | None) -> str | float | None:

@@ -47,9 +47,7 @@ def object_types(kinds: list[Any]) -> Iterator[msgspec.inspect.StructType | msgs
         ]
 
 
-def describe_fields(
-    kind: msgspec.inspect.StructType | msgspec.inspect.DataclassType,
-) -> dict[str, str]:
+def describe_fields(kind: msgspec.inspect.StructType | msgspec.inspect.DataclassType) -> dict[str, str]:
     """The description of each field, by its name in JSON."""
     texts = field_texts(kind.cls)
     return {
