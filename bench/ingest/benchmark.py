@@ -12,13 +12,10 @@ requests, and next to a server that only receives, decompresses, decodes and com
 import argparse
 import os
 import random
-import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -26,11 +23,23 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.ingest.load_generator import LoadOutcome, LoadSettings
 from bench.ingest.parts import Part, measure_parts
+from bench.ingest.processes import (
+    count_stored,
+    cpu_seconds,
+    history_mb,
+    quantile_milliseconds,
+    read_outcome,
+    resident_mb,
+    run_collector,
+    run_generator,
+    run_server,
+    send,
+    worker_of,
+)
 from bench.ingest.requests import CONTAINERS, Mix, Plan, make_plan, node_name
 from wattpack.output.text import count_text
 from wire.errors import UserError
@@ -46,14 +55,18 @@ _RATE_FACTOR = 1.02
 _JOINS_PER_SECOND = 60.0
 _CORES = 2
 _TIMEOUT_SECONDS = 60.0
-_POLL_SECONDS = 0.02
 _FEW = 10
 """The small cluster has this many times fewer nodes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--nodes", type=int, default=1000, help="number of nodes that report")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=1000,
+        help="number of nodes that report",
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of the load")
     parser.add_argument(
         "--rate", type=float, default=LEAST_REPORTS_PER_SECOND, help="required reports per second"
@@ -106,7 +119,11 @@ class CollectorLoad:
     mix: Mix
     outcome: LoadOutcome
     cpu_seconds: float
+    """Of the process that serves."""
+    worker_cpu_seconds: float
     resident_mb: float
+    """Of the process that serves."""
+    worker_resident_mb: float
     history_mb: float
 
     @property
@@ -118,8 +135,7 @@ class CollectorLoad:
         return 1000 * self.cpu_seconds / max(1, len(self.outcome.acknowledged))
 
     def latency_milliseconds(self, ratio: float) -> float | None:
-        ordered = sorted(self.outcome.latencies_seconds)
-        return 1000 * ordered[min(len(ordered) - 1, int(ratio * len(ordered)))] if ordered else None
+        return quantile_milliseconds(self.outcome.latencies_seconds, ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +164,6 @@ class _Cluster:
         self._seconds = options.seconds
         self._cores = cores
         self._progress = progress
-        self._database = folder / "collector.db"
         self._plan = folder / "plan"
         count = round(self._rate * self._seconds)
         # The second half is for the period in which the collector is killed.
@@ -165,35 +180,36 @@ class _Cluster:
     def measure_floor(self) -> CollectorLoad:
         """Send the requests of `measure` to a server that only commits them."""
         database = str(self._folder / "floor.db")
-        with self._server(["bench.ingest.floor", database], "floor") as (process, address):
+        server = run_server(self._folder, "floor", ["bench.ingest.floor", database], self._cores[:1])
+        with server as (process, address):
             self._join(address)
             return self._load(process, address)
 
     def measure(self) -> CollectorLoad:
         """Let all nodes join, then report at the given rate."""
-        with self._collector() as (process, address):
+        with run_collector(self._folder, self._cores[:1]) as (process, address):
             self._join(address)
             return self._load(process, address)
 
     def measure_and_kill(self) -> tuple[CollectorLoad, Restart]:
         """Measure, then kill the collector under load, and check its history after a restart."""
-        with self._collector() as (process, address):
+        with run_collector(self._folder, self._cores[:1]) as (process, address):
             joins = self._join(address)
             load = self._load(process, address)
             after_seconds = random.uniform(0.1, 0.9) * self._seconds  # noqa: S311 - any moment will do
             self._progress.say(f"the collector will be killed after {after_seconds:.1f} s more")
-            with self._generator(address, joins=False, first=self._first_count) as generator:
-                _await_start(generator)
+            settings = self._settings(address, joins=False, first=self._first_count)
+            with run_generator(settings, self._cores[1:2]) as generator:
                 time.sleep(after_seconds)
                 process.kill()
                 process.wait()
-                last = _read_outcome(generator)
+                last = read_outcome(generator)
         acknowledged = [*joins.acknowledged, *load.outcome.acknowledged, *last.acknowledged]
         began = time.monotonic()
-        with self._collector() as (_, address):
+        with run_collector(self._folder, self._cores[:1]) as (_, address):
             containers = sum(_count_envelopes(address, self._nodes, began))
             seconds = time.monotonic() - began
-        stored = self._count_stored()
+        stored = count_stored(self._folder)
         return load, Restart(
             killed_after_seconds=after_seconds,
             acknowledged=len(acknowledged),
@@ -204,53 +220,28 @@ class _Cluster:
         )
 
     def _join(self, address: str) -> LoadOutcome:
-        joins = self._send(address, joins=True)
+        joins = send(self._settings(address, joins=True), self._cores[1:2])
         nodes = count_text(self._nodes, "node")
         self._progress.say(f"{nodes} joined in {joins.elapsed_seconds:.1f} s")
         return joins
 
     def _load(self, process: psutil.Popen, address: str) -> CollectorLoad:
-        before = _cpu_seconds(process)
+        worker = worker_of(process)
+        before, worker_before = cpu_seconds(process), cpu_seconds(worker)
         self._progress.say(f"{count_text(self._nodes, 'node')}: reporting for {self._seconds:g} s")
-        outcome = self._send(address, joins=False)
+        outcome = send(self._settings(address, joins=False), self._cores[1:2])
         return CollectorLoad(
             mix=self._mix,
             outcome=outcome,
-            cpu_seconds=_cpu_seconds(process) - before,
-            resident_mb=process.memory_info().rss / 1e6,
-            history_mb=sum(each.stat().st_size for each in self._folder.glob("collector.db*")) / 1e6,
+            cpu_seconds=cpu_seconds(process) - before,
+            worker_cpu_seconds=cpu_seconds(worker) - worker_before,
+            resident_mb=resident_mb(process),
+            worker_resident_mb=resident_mb(worker),
+            history_mb=history_mb(self._folder),
         )
 
-    def _collector(self) -> AbstractContextManager[tuple[psutil.Popen, str]]:
-        """Run the real command on its own core while the block runs."""
-        config = self._folder / "collector.toml"
-        config.write_text(f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{self._database}"\n')
-        return self._server(["wattpack", "collector", "--config", str(config)], "collector")
-
-    @contextmanager
-    def _server(self, command: list[str], name: str) -> Iterator[tuple[psutil.Popen, str]]:
-        log = self._folder / f"{name}.log"
-        with log.open("w") as output:
-            process = psutil.Popen(
-                [sys.executable, "-m", *command],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            process.cpu_affinity(self._cores[:1])
-            yield process, await_url(process, log).removeprefix("http://")
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(_TIMEOUT_SECONDS)
-                except psutil.TimeoutExpired:
-                    process.kill()
-
-    @contextmanager
-    def _generator(self, address: str, *, joins: bool, first: int = 0) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run a load generator on its own core while the block runs."""
-        settings = LoadSettings(
+    def _settings(self, address: str, *, joins: bool, first: int = 0) -> LoadSettings:
+        return LoadSettings(
             plan=str(self._plan),
             address=address,
             joins=joins,
@@ -258,46 +249,6 @@ class _Cluster:
             requests_per_second=_JOINS_PER_SECOND if joins else self._rate,
             seconds=self._seconds,
         )
-        with subprocess.Popen(
-            [sys.executable, "-m", "bench.ingest.load_generator"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as generator:
-            try:
-                os.sched_setaffinity(generator.pid, self._cores[1:2])
-                assert generator.stdin is not None
-                generator.stdin.write(msgspec.json.encode(settings))
-                generator.stdin.close()
-                yield generator
-            finally:
-                generator.kill()
-
-    def _send(self, address: str, *, joins: bool) -> LoadOutcome:
-        with self._generator(address, joins=joins) as generator:
-            _await_start(generator)
-            return _read_outcome(generator)
-
-    def _count_stored(self) -> Mapping[tuple[str, int], int]:
-        """Count how often each report is in the history."""
-        with closing(sqlite3.connect(self._database)) as connection:
-            rows = connection.execute(
-                "SELECT n.name, r.sequence, count(*) FROM reports r JOIN boots b ON b.id = r.boot_id "
-                "JOIN nodes n ON n.id = b.node_id GROUP BY 1, 2"
-            )
-            return {(node, sequence): times for node, sequence, times in rows}
-
-
-def _await_start(generator: "subprocess.Popen[bytes]") -> None:
-    assert generator.stdout is not None
-    generator.stdout.readline()
-
-
-def _read_outcome(generator: "subprocess.Popen[bytes]") -> LoadOutcome:
-    assert generator.stdout is not None
-    output = generator.stdout.read()
-    if not output:
-        raise UserError("the load generator ended without a result: see its output above")
-    return msgspec.msgpack.decode(output, type=LoadOutcome)
 
 
 def _count_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
@@ -310,10 +261,6 @@ def _count_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
                 containers = msgspec.json.decode(connection.getresponse().read())["containers"]
                 count = sum(each["envelope"]["p90"].get("cpu_cores") is not None for each in containers)
             yield count
-
-
-def _cpu_seconds(process: psutil.Popen) -> float:
-    return float(sum(process.cpu_times()[:2]))
 
 
 def _profile(cluster: _Cluster) -> tuple[Figure, ...]:
@@ -350,9 +297,15 @@ def _figures(
         ),
         Figure(name="latency_max", value=large.latency_milliseconds(1.0), unit="ms"),
         Figure(name="resident_memory", value=large.resident_mb, unit="MB", at_most=MOST_RESIDENT_MB),
+        Figure(name="resident_memory_of_worker", value=large.worker_resident_mb, unit="MB"),
         Figure(name="history", value=large.history_mb, unit="MB"),
         Figure(
             name="busy", value=100 * large.cpu_seconds / large.outcome.elapsed_seconds, unit="% of one core"
+        ),
+        Figure(
+            name="busy_worker",
+            value=100 * large.worker_cpu_seconds / large.outcome.elapsed_seconds,
+            unit="% of one core",
         ),
         Figure(name="cost_with_many_nodes", value=large.cpu_milliseconds_per_report, unit=unit),
         Figure(name="cost_with_few_nodes", value=small.cpu_milliseconds_per_report, unit=unit),

@@ -1,4 +1,4 @@
-"""Requests of a cluster's agents, generated in advance, in order.
+"""Requests of a cluster's agents: generated in advance, in order; or, for a long load, as they are sent.
 
 A few model nodes are simulated and report through the agent's own push logic. The other nodes copy their
 reports under their own names and ids. Levels change from time to time, so that there are changes to report.
@@ -6,7 +6,10 @@ reports under their own names and ids. Levels change from time to time, so that 
 
 import gzip
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
 
 import msgspec
 
@@ -22,6 +25,11 @@ _MODELS = 5
 _PLACEHOLDER = "f00dfeed"
 """Replaced in a model's names and ids by the number of a node; hexadecimal, like ids."""
 _PLACEHOLDER_SEQUENCE = 5_550_123_450_055
+_PLACEHOLDER_AT = 5_550_123_450.125
+_BOOT = "1f0e3dad99908345"
+_PROJECT = b'"shop/'
+"""Begins the name of a service: a Compose project."""
+_BEACON = encode([Report(f"node-{_PLACEHOLDER}", _BOOT, _PLACEHOLDER_SEQUENCE, _PLACEHOLDER_AT)])
 _PHASES = 40
 """Maximum number of reports that a node is ahead of another; covers several heartbeats."""
 _CHANGE_RATIO = 0.002
@@ -49,6 +57,77 @@ class Plan(msgspec.Struct, array_like=True):
     """The requests after that, in order of time."""
 
 
+class ReportKind(StrEnum):
+    """What a report contains."""
+
+    HEARTBEAT = "heartbeat"
+    NEWS = "news"
+    BEACON = "beacon"
+
+    @classmethod
+    def of(cls, report: Report) -> "ReportKind":
+        if report.heartbeat is not None:
+            return cls.HEARTBEAT
+        return cls.NEWS if report.state is not None or report.containers else cls.BEACON
+
+
+class Template(msgspec.Struct, array_like=True):
+    """A report of a model node, with placeholders for name, ids, number and time."""
+
+    body: bytes
+    at: float
+    """Time of the sample on the simulated node."""
+    kind: ReportKind
+    containers: int
+    """Number of containers whose state is reported."""
+
+
+class Templates(msgspec.Struct, array_like=True):
+    """The reports of all model nodes. The other nodes copy them, each from another place on."""
+
+    nodes: int
+    models: list[list[Template]]
+    projects: int = 1
+    """Number of Compose projects: nodes have the same services if they have the same project."""
+
+    def joins(self, clock: Callable[[], float]) -> Iterator[Request]:
+        """Make the first request of every node."""
+        for node in range(self.nodes):
+            yield self.join(node, clock())
+
+    def follows(self, first: int, clock: Callable[[], float], *, only_beacons: bool) -> Iterator[Request]:
+        """Make the requests after that, from a number on, each dated when it is made."""
+        for number in count(first):
+            turn, node = divmod(number, self.nodes)
+            yield (
+                self._request(node, turn + 2, _BEACON, clock())
+                if only_beacons
+                else self.follow(node, turn, clock())
+            )
+
+    def join(self, node: int, at: float) -> Request:
+        return self._request(node, 1, self.models[node % _MODELS][0].body, at)
+
+    def follow(self, node: int, turn: int, at: float) -> Request:
+        return self._request(node, turn + 2, self.template(node, turn).body, at)
+
+    def template(self, node: int, turn: int) -> Template:
+        """The report that a node copies in a turn; after the last one, they begin again."""
+        model = self.models[node % _MODELS]
+        # Nodes start at different times, so each is at another place in its sequence of reports.
+        return model[1 + (node // _MODELS % _PHASES + turn) % (len(model) - 1)]
+
+    def _request(self, node: int, sequence: int, template: bytes, at: float) -> Request:
+        body = template.replace(_PLACEHOLDER.encode(), f"{node:08x}".encode())
+        body = body.replace(str(_PLACEHOLDER_SEQUENCE).encode(), str(sequence).encode(), 1)
+        body = body.replace(str(_PLACEHOLDER_AT).encode(), f"{at:.3f}".encode())
+        if self.projects > 1:
+            body = body.replace(_PROJECT, f'"shop-{node % self.projects}/'.encode())
+        compressed = gzip.compress(body, mtime=0)
+        is_compressed = len(compressed) < len(body)
+        return Request(node, sequence, compressed if is_compressed else body, is_compressed)
+
+
 @dataclass(slots=True)
 class Mix:
     """Number of requests by content."""
@@ -59,14 +138,15 @@ class Mix:
     containers: int = 0
     """Container samples in the news."""
 
-    def count(self, report: Report) -> None:
-        if report.heartbeat is not None:
-            self.heartbeats += 1
-        elif report.state is not None or report.containers:
-            self.news += 1
-            self.containers += len(report.containers)
-        else:
-            self.beacons += 1
+    def count(self, template: Template) -> None:
+        match template.kind:
+            case ReportKind.HEARTBEAT:
+                self.heartbeats += 1
+            case ReportKind.NEWS:
+                self.news += 1
+                self.containers += template.containers
+            case ReportKind.BEACON:
+                self.beacons += 1
 
 
 def node_name(number: int) -> str:
@@ -77,35 +157,37 @@ def node_name(number: int) -> str:
 def make_plan(nodes: int, requests: int, now: float, progress: Progress) -> tuple[Plan, Mix]:
     """Make the joins of all nodes and this many requests after them; the last one is dated now."""
     turns = -(-requests // nodes)
-    models = [_reports(f"model-{number}", 1 + _PHASES + turns) for number in range(_MODELS)]
-    shift_seconds = now - max(reports[-1].at for reports in models)
-    templates = [[_template(report, shift_seconds) for report in reports] for reports in models]
+    templates = make_templates(nodes, turns)
+    shift_seconds = now - max(model[-1].at for model in templates.models)
     plan, mix = Plan([], []), Mix()
     with progress.track("making requests", requests) as show:
         for number in range(nodes):
-            plan.joins.append(_request(number, 1, templates[number % _MODELS][0]))
+            first = templates.models[number % _MODELS][0]
+            plan.joins.append(templates.join(number, first.at + shift_seconds))
         for turn in range(turns):
             for number in range(min(nodes, requests - turn * nodes)):
-                model = number % _MODELS
-                # Nodes start at different times, so each is at another place in its sequence of reports.
-                place = 1 + number // _MODELS % _PHASES + turn
-                plan.follows.append(_request(number, turn + 2, templates[model][place]))
-                mix.count(models[model][place])
+                template = templates.template(number, turn)
+                plan.follows.append(templates.follow(number, turn, template.at + shift_seconds))
+                mix.count(template)
             show(len(plan.follows))
     return plan, mix
 
 
-def _template(report: Report, shift_seconds: float) -> bytes:
-    moved = msgspec.structs.replace(report, at=report.at + shift_seconds, sequence=_PLACEHOLDER_SEQUENCE)
-    return encode([moved])
+def make_templates(nodes: int, turns: int, projects: int = 1) -> Templates:
+    """Let the model nodes report as often as it takes for this many requests of each node."""
+    models = [
+        [_template(report) for report in _reports(f"model-{number}", 1 + _PHASES + turns)]
+        for number in range(_MODELS)
+    ]
+    return Templates(nodes, models, projects)
 
 
-def _request(number: int, sequence: int, template: bytes) -> Request:
-    body = template.replace(_PLACEHOLDER.encode(), f"{number:08x}".encode())
-    body = body.replace(str(_PLACEHOLDER_SEQUENCE).encode(), str(sequence).encode(), 1)
-    compressed = gzip.compress(body, mtime=0)
-    is_compressed = len(compressed) < len(body)
-    return Request(number, sequence, compressed if is_compressed else body, is_compressed)
+def _template(report: Report) -> Template:
+    events = tuple(msgspec.structs.replace(each, at=_PLACEHOLDER_AT) for each in report.events)
+    body = encode(
+        [msgspec.structs.replace(report, at=_PLACEHOLDER_AT, sequence=_PLACEHOLDER_SEQUENCE, events=events)]
+    )
+    return Template(body, report.at, ReportKind.of(report), len(report.containers))
 
 
 def _reports(seed: str, count: int) -> list[Report]:
@@ -118,7 +200,7 @@ def _reports(seed: str, count: int) -> list[Report]:
         for number, name in enumerate(names)
     }
     node = SimulatedNode(limits, _CAPACITY, sample_seconds, id_prefix=_PLACEHOLDER)
-    reporter = Reporter(f"node-{_PLACEHOLDER}", "1f0e3dad99908345", ReportingConfig(), sample_seconds)
+    reporter = Reporter(f"node-{_PLACEHOLDER}", _BOOT, ReportingConfig(), sample_seconds)
     levels = [_level(rng, number) for number in range(CONTAINERS)]
     reports: list[Report] = []
     tick = 0
