@@ -7,6 +7,8 @@ tenth of the nodes at the same rate shows whether the cost of a report grows wit
 
 With --profile, the cost of a report is divided instead: among the parts of the collector's work, on the same
 requests, and next to a server that only receives, decompresses, decodes and commits them.
+
+With --steady, a whole cluster reports at its normal rhythm while people, Prometheus and kube-scheduler ask.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import psutil
 
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
+from bench.ingest import steady
 from bench.ingest.load_generator import LoadOutcome, LoadSettings
 from bench.ingest.parts import Part, measure_parts
 from bench.ingest.processes import (
@@ -53,6 +56,7 @@ MOST_RESTART_SECONDS = 10.0
 _RATE_FACTOR = 1.02
 """Requested rate relative to the required one; a little above 1: the last responses are late."""
 _JOINS_PER_SECOND = 60.0
+_NODES = 1000
 _CORES = 2
 _TIMEOUT_SECONDS = 60.0
 _FEW = 10
@@ -64,8 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes",
         type=int,
-        default=1000,
-        help="number of nodes that report",
+        help=f"number of nodes that report; default: {_NODES:,}, with --steady {steady.NODES:,}",
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of the load")
     parser.add_argument(
@@ -80,10 +83,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile", action="store_true", help="measure the CPU time of each part of storing a report"
     )
+    parser.add_argument(
+        "--steady",
+        type=float,
+        metavar="MINUTES",
+        help="measure a cluster that reports at its normal rhythm while everything else runs",
+    )
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Run the chosen mode."""
+    if options.profile and options.steady is not None:
+        raise UserError("choose one of --profile and --steady")
+    if options.steady is not None:
+        return steady.run(options, progress)
+    return _run(options, progress)
+
+
+def _run(options: argparse.Namespace, progress: Progress) -> Result:
     """Measure a large cluster, kill its collector, start it again, then measure a small one."""
+    options.nodes = _NODES if options.nodes is None else options.nodes
     if options.nodes < _FEW or options.seconds <= 0 or options.rate <= 0:
         raise UserError(f"choose at least {_FEW} nodes, and seconds and a rate above zero")
     cores = sorted(os.sched_getaffinity(0))
