@@ -34,7 +34,8 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "board": ("bench.board", "cost of the live tables, per report and per snapshot"),
     "ingest": (
         "bench.ingest.benchmark",
-        "reports per second, latency and memory of a collector on one core; a kill and a restart",
+        "reports per second, latency and memory of a collector on one core; a kill and a restart; a whole "
+        "cluster while everything runs with --steady, many kills with --kills",
     ),
     "hints": (
         "bench.hints.benchmark",

@@ -9,6 +9,8 @@ With --profile, the cost of a report is divided instead: among the parts of the 
 requests, and next to a server that only receives, decompresses, decodes and commits them.
 
 With --steady, a whole cluster reports at its normal rhythm while people, Prometheus and kube-scheduler ask.
+With --kills, the collector and its worker are killed in turn under load, and what they answer afterwards is
+compared with what they answered before.
 """
 
 import argparse
@@ -27,7 +29,7 @@ import psutil
 
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
-from bench.ingest import steady
+from bench.ingest import kills, steady
 from bench.ingest.load_generator import LoadOutcome, LoadSettings
 from bench.ingest.parts import Part, measure_parts
 from bench.ingest.processes import (
@@ -68,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes",
         type=int,
-        help=f"number of nodes that report; default: {_NODES:,}, with --steady {steady.NODES:,}",
+        help=f"number of nodes that report; default: {_NODES:,}, with --steady {steady.NODES:,}, "
+        f"with --kills {kills.NODES:,}",
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of the load")
     parser.add_argument(
@@ -89,14 +92,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="measure a cluster that reports at its normal rhythm while everything else runs",
     )
+    parser.add_argument(
+        "--kills",
+        type=int,
+        nargs="?",
+        const=kills.TIMES,
+        metavar="N",
+        help=f"kill the collector and its worker N times in turn under load; default: {kills.TIMES}",
+    )
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Run the chosen mode."""
-    if options.profile and options.steady is not None:
-        raise UserError("choose one of --profile and --steady")
+    if sum((options.profile, options.steady is not None, options.kills is not None)) > 1:
+        raise UserError("choose one of --profile, --steady and --kills")
     if options.steady is not None:
         return steady.run(options, progress)
+    if options.kills is not None:
+        return kills.run(options, progress)
     return _run(options, progress)
 
 
