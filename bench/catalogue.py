@@ -34,8 +34,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "board": ("bench.board", "cost of the live tables, per report and per snapshot"),
     "ingest": (
         "bench.ingest.benchmark",
-        "reports per second, latency and memory of a collector on one core; a kill and a restart; a whole "
-        "cluster while everything runs with --steady, many kills with --kills",
+        "reports per second, latency, memory, a kill and a restart; also --steady MINUTES and --kills N",
     ),
     "hints": (
         "bench.hints.benchmark",

@@ -108,6 +108,8 @@ class Measured:
     """CPU time of the process that serves."""
     worker_seconds: float
     database_mb: float
+    generator_seconds: float
+    """CPU time of the generators."""
 
     def of_kind(self) -> Mapping[str, Sequence[Answer]]:
         """The answers by kind."""
@@ -198,6 +200,7 @@ def _measure(folder: Path, nodes: int, seconds: float, progress: Progress) -> Me
         asking = QuestionSettings(address, nodes, _PROJECTS, seconds)
         worker = worker_of(process)
         before, worker_before, began_at = cpu_seconds(process), cpu_seconds(worker), time.time()
+        generators_before = _children_seconds()
         with ExitStack() as stack:
             reporter = stack.enter_context(run_generator(load))
             asker = stack.enter_context(run_generator(asking, module="bench.ingest.questions"))
@@ -215,7 +218,14 @@ def _measure(folder: Path, nodes: int, seconds: float, progress: Progress) -> Me
             serving_seconds=cpu_seconds(process) - before,
             worker_seconds=cpu_seconds(worker) - worker_before,
             database_mb=history_mb(folder),
+            generator_seconds=_children_seconds() - generators_before,
         )
+
+
+def _children_seconds() -> float:
+    """CPU time of the children of this process that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _allow_connections(nodes: int) -> None:
@@ -277,6 +287,9 @@ def _figures(measured: Measured) -> Iterator[Figure]:
     elapsed = reports.elapsed_seconds / 100
     yield Figure(name="busy_serving", value=measured.serving_seconds / elapsed, unit="% of one core")
     yield Figure(name="busy_worker", value=measured.worker_seconds / elapsed, unit="% of one core")
+    yield Figure(
+        name="busy_generators", value=measured.generator_seconds / elapsed, unit="% of one core, beside these"
+    )
     yield Figure(name="passes", value=len(measured.passes()), unit="analyses that completed")
     yield Figure(name="sizings", value=len(measured.sizings()), unit="computations of sizes")
     yield Figure(name="history", value=measured.database_mb, unit="MB")
