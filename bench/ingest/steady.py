@@ -162,21 +162,27 @@ class Measured:
         return round(at - self.began_at, 1)
 
     def _describe(self, answer: Answer) -> str:
-        """When a request was due, how long it took, and what ran meanwhile."""
+        """When a request was due, how long it took, and which questions were in progress then."""
         end_at = answer.due_at + answer.seconds
-        busy = [f"{serving:.0%} and {worker:.0%}" for at, serving, worker in self.usage.busy if at >= end_at][
-            :1
+        busy = [
+            f"{serving:.0%} and {worker:.0%} of a core"
+            for at, serving, worker in self.usage.busy
+            if at >= end_at
         ]
         others = sorted(
-            {
-                each.kind
-                for each in self.questions.answers
-                if each.due_at < end_at and each.due_at + each.seconds > answer.due_at and each is not answer
-            }
+            (each.due_at, f"{each.kind} {1000 * each.seconds:.0f} ms")
+            for each in self.questions.answers
+            if each.kind != PAIR and each is not answer and _overlap(each, answer)
         )
+        meanwhile = ", ".join(text for _, text in others[:_WORST]) or "nothing"
         text = f"after {self._offset(answer.due_at)} s: {answer.kind}, {1000 * answer.seconds:.0f} ms"
-        used = f"{''.join(busy)} of a core" if busy else "unknown"
-        return f"{text}; serving and computing: {used}; meanwhile: {', '.join(others) or 'nothing'}"
+        used = busy[0] if busy else "unknown"
+        return f"{text}; serving and computing: {used}; meanwhile, the oldest first: {meanwhile}"
+
+
+def _overlap(one: Answer, other: Answer) -> bool:
+    """Whether two requests were in progress at the same time."""
+    return one.due_at < other.due_at + other.seconds and other.due_at < one.due_at + one.seconds
 
 
 def _measure(folder: Path, nodes: int, seconds: float, progress: Progress) -> Measured:
