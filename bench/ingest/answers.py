@@ -116,7 +116,7 @@ def await_analysis(address: str, since: float) -> None:
 
 
 def difference(before: Json, after: Json) -> str:
-    """Where two answers differ first."""
+    """Where two answers differ first, or `nothing`."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name in before | after:
             if before.get(name) != after.get(name):
@@ -125,4 +125,4 @@ def difference(before: Json, after: Json) -> str:
         for number, (one, other) in enumerate(zip(before, after, strict=True)):
             if one != other:
                 return f"{number}: {difference(one, other)}"
-    return f"{str(before)[:200]} became {str(after)[:200]}"
+    return "nothing" if before == after else f"{str(before)[:200]} became {str(after)[:200]}"

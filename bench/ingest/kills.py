@@ -25,7 +25,6 @@ from bench.ingest.answers import (
     POLICIES,
     POLL_SECONDS,
     SERVICES,
-    TIMEOUT_SECONDS,
     Json,
     ask,
     await_analysis,
@@ -63,6 +62,8 @@ _QUIET_SECONDS = 15.0
 _ANALYSIS_SECONDS = 2.0
 """Instead of a minute: the answers before a kill are those after an analysis of the last changes."""
 _SETTINGS = f"[analysis]\ninterval_seconds = {_ANALYSIS_SECONDS}\n"
+_GIVE_UP_SECONDS = 20.0
+"""Nodes do not report during a start; after a longer one they are suspects, rightly."""
 _SHOWN = 5
 
 
@@ -88,7 +89,11 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         "plans": f"{kills.steps} steps in the last plans of {' and '.join(POLICIES)}",
         "hints": f"{kills.ranked} nodes in the last hints for {SERVICES} services",
         "restarts": [each.described() for each in kills.restarts],
-        "wrong": [each for restart in kills.restarts for each in restart.wrong][:_SHOWN],
+        "wrong": [
+            f"restart {number}: {each}"
+            for number, restart in enumerate(kills.restarts, 1)
+            for each in list(dict.fromkeys(restart.wrong))[-_SHOWN:]
+        ],
         "refused": kills.refusal,
         "different": kills.different[:_SHOWN],
     }
@@ -146,7 +151,7 @@ class _Kills:
         self.recoveries: list[float] = []
         """Seconds from a kill of the worker to the next plan."""
         self.different: list[str] = []
-        """Plans that differ after a kill of the worker."""
+        """Plans and hints that differ after a kill of the worker."""
         self.steps = self.ranked = 0
         self.missing = self.twice = 0
 
@@ -247,6 +252,7 @@ class _Kills:
             # What the worker kept is lost: its next analysis covers all containers.
             await_analysis(address, time.time())
             self._compare("plans after the next analysis", before.plans, plans_of(address))
+            self._compare("hints after the next analysis", before.hints, hints_of(address))
 
     def _compare(self, what: str, before: Json, after: Json) -> None:
         if before != after:
@@ -282,7 +288,7 @@ class _Kills:
     def _restart(self, address: str, began: float, before: Answers | None) -> Restart:
         """Ask a collector that has just been started until it answers as before."""
         restart = Restart(before is not None)
-        while restart.complete_seconds is None and time.monotonic() - began < TIMEOUT_SECONDS:
+        while restart.complete_seconds is None and time.monotonic() - began < _GIVE_UP_SECONDS:
             problem = self._check_lists(address)
             if problem:
                 restart.wrong.append(problem)
@@ -296,6 +302,9 @@ class _Kills:
             elif is_ready and hints is not None and self._is_complete(address, before):
                 restart.complete_seconds = time.monotonic() - began
             time.sleep(POLL_SECONDS)
+        if restart.complete_seconds is None and before is not None:
+            changed = difference(dict(before.envelopes), dict(envelopes_of(address)))
+            restart.wrong.append(f"not complete; envelopes: {changed}")
         return restart
 
     def _check_lists(self, address: str) -> str | None:
@@ -334,7 +343,7 @@ def _figures(kills: _Kills) -> Iterator[Figure]:
     yield Figure(name="refused", value=kills.refused, unit="reports", at_most=0)
     yield Figure(name="missing", value=kills.missing, unit="reports", at_most=0)
     yield Figure(name="twice", value=kills.twice, unit="reports", at_most=0)
-    yield Figure(name="plans_differ", value=len(kills.different), unit="plans", at_most=0)
+    yield Figure(name="plans_differ", value=len(kills.different), unit="plans and hints", at_most=0)
     yield Figure(name="plan_after_kill", value=max(kills.recoveries, default=None), unit="s, the longest")
     if restarts:
         unit = "s from the start, the longest"
