@@ -45,6 +45,7 @@ from bench.ingest.processes import (
     worker_of,
 )
 from bench.ingest.requests import CONTAINERS, make_templates, node_name
+from collector.observe.windows import BUCKET_SECONDS
 from wattpack.output.text import count_text
 from wire.errors import UserError
 
@@ -235,6 +236,7 @@ class _Kills:
 
     def _kill_worker(self, process: psutil.Popen, address: str) -> None:
         """Kill the worker while it makes a plan, and compare plans."""
+        _await_window()
         with self._reporting(address, _CHANGE_SECONDS):
             pass
         with self._reporting(address, _QUIET_SECONDS, only_beacons=True), ThreadPoolExecutor(1) as pool:
@@ -262,6 +264,7 @@ class _Kills:
         """Kill the collector at a random moment; returns its last answers if they can be compared."""
         before = None
         if is_compared:
+            _await_window()
             with self._reporting(address, _CHANGE_SECONDS):
                 pass
         seconds = _QUIET_SECONDS if is_compared else 2 * _CHANGE_SECONDS
@@ -329,6 +332,13 @@ class _Kills:
             return envelopes == before.envelopes
         known = {key for key, each in envelopes.items() if each["p90"].get("cpu_cores") is not None}
         return known == self._containers
+
+
+def _await_window() -> None:
+    """Wait until no window of usage closes before the answers are compared: that changes hints, rightly."""
+    left_seconds = BUCKET_SECONDS - time.time() % BUCKET_SECONDS
+    if left_seconds < _CHANGE_SECONDS + _QUIET_SECONDS + MOST_COMPLETE_SECONDS:
+        time.sleep(left_seconds)
 
 
 def _figures(kills: _Kills) -> Iterator[Figure]:
