@@ -18,7 +18,7 @@ from tests.lab.hosts.service import install_services
 from tests.lab.hosts.trees import host_tree
 from tests.lab.parts import require
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.host]
 
 # Page cache, which does not count, and memory, which does; then as much work as the quota allows.
 LOAD = """\

@@ -20,7 +20,7 @@ from tests.lab.parts import require
 from tests.lab.powercap import PowercapTree, constant, intel
 from tests.lab.waiting import eventually
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.host]
 
 AGENT, COLLECTOR = "wattpack-agent.service", "wattpack-collector.service"
 METRICS = "http://127.0.0.1:9640/metrics"
