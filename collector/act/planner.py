@@ -3,6 +3,7 @@
 import logging
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,9 @@ import msgspec
 import numpy as np
 
 from collector.act.guards import first_refusal
-from collector.act.records import Decision, DecisionOutcome, Step, Trigger
+from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.act.situation import Situation
-from collector.act.steps import planned_step
+from collector.act.steps import planned_step, will_run
 from collector.act.verification import alerts, load
 from collector.decide.policies.actions import Action, ServiceAction, affected_nodes, describe
 from collector.decide.policies.admission.rule import AdmissionRule
@@ -92,7 +93,11 @@ class Planner:
         refusals = [first_refusal(step, context) for step in steps]
         is_dry = self._situation.is_dry
         # A failed stop or start for a promise, or change of a service, is retried although it is not new.
-        is_retried = bool(keeps_promises or decider.subject) and not is_dry and None in refusals
+        is_retried = not is_dry and (
+            None in refusals
+            if keeps_promises or decider.subject
+            else trigger is Trigger.ALERT and self._can_resume(steps, refusals)
+        )
         guards = tuple(refusal and refusal[0] for refusal in refusals)
         is_new = self._is_new((trigger, decider.subject), plan, steps, guards)
         if not (is_new or is_retried):
@@ -137,6 +142,14 @@ class Planner:
         self.decided[trigger, decider.policy] += 1
         _log(decision)
         return decision
+
+    def _can_resume(self, steps: Sequence[Step], refusals: Sequence[tuple[str, str] | None]) -> bool:
+        """Whether a step can run now that the last answer to alerts had to leave."""
+        decisions, left = self._situation.journal.decisions(), (StepState.REFUSED, StepState.DROPPED)
+        last = next((each.steps for each in decisions if each.trigger is Trigger.ALERT), ())
+        tried = [_identity(each.action) for each in last if each.state in left]
+        runs = will_run(steps, (each is not None for each in refusals)) if tried else ()
+        return any(run and _identity(each.action) in tried for each, run in zip(steps, runs, strict=False))
 
     def _is_new(
         self, cause: tuple[Trigger, str], plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]

@@ -1,12 +1,13 @@
 """The steps of a decision: their creation, the batches that run together, and dependencies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
 from math import isfinite
 
+import msgspec
 import numpy as np
 
-from collector.act.records import HAS_BEGUN, Step, Trigger
+from collector.act.records import HAS_BEGUN, Step, StepState, Trigger
 from collector.analysis.usage import to_quantities
 from collector.decide.policies.actions import (
     Action,
@@ -94,7 +95,9 @@ def _rounds(steps: Sequence[Step], indices: Sequence[int]) -> Iterator[list[int]
 def failed_prerequisite(steps: Sequence[Step], index: int) -> str | None:
     """Return why a step must not run: an earlier step on the same node was not carried out.
 
-    Among the steps that keep promises, only a start depends on others: the stops that make room for it.
+    Among the steps that keep promises, only a start depends on others: the stops that make room for it. A
+    move depends on what leaves its source too, and on what makes room on its target or switches it on; what
+    does not come to its target only leaves more room there.
     """
     own = steps[index]
     mine = affected_nodes(own.action)
@@ -103,6 +106,20 @@ def failed_prerequisite(steps: Sequence[Step], index: int) -> str | None:
             continue
         if own.keeps_promises and not (isinstance(own.action, Start) and isinstance(step.action, Kill)):
             continue
-        if shared := mine & affected_nodes(step.action):
+        changed = affected_nodes(step.action)
+        if isinstance(own.action, Move):
+            changed &= {getattr(step.action, "node", "")}
+        if shared := mine & changed:
             return f"an earlier step on {min(shared)} was not carried out"
     return None
+
+
+def will_run(steps: Sequence[Step], refused: Iterable[bool]) -> list[bool]:
+    """Return for each step whether it runs if guards refuse these, and with them what depends on them."""
+    ended: list[Step] = []
+    for step, is_refused in zip(steps, refused, strict=True):
+        ended.append(step)
+        is_left = is_refused or failed_prerequisite(ended, len(ended) - 1) is not None
+        state = StepState.REFUSED if is_left else StepState.STARTED
+        ended[-1] = msgspec.structs.replace(step, state=state)
+    return [step.state is StepState.STARTED for step in ended]

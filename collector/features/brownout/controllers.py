@@ -16,9 +16,9 @@ from collector.act.guards import first_refusal
 from collector.act.loop import Actor, Controller
 from collector.act.planner import Decider
 from collector.act.records import CARRIED_OUT, Decision, Step, StepState, Trigger
-from collector.act.steps import planned_step
+from collector.act.steps import planned_step, will_run
 from collector.common.reported_alerts import AlertState
-from collector.decide.policies.actions import Kill, Scale, Start, affected_nodes
+from collector.decide.policies.actions import Kill, Scale, Start
 from collector.decide.policies.interface import Plan
 from collector.decide.policies.resolve import PolicyChoice
 from collector.features.brownout.rule import (
@@ -139,15 +139,13 @@ class Brownout(Controller):
             return frozenset()
         plan = await self._core.worker.run(alert_policy.rebalance, snapshot)
         context = self._actor.situation.guard_context(snapshot)
-        relieved, refused = frozenset[str](), frozenset[str]()
-        for action in plan.actions:
-            refusal = first_refusal(planned_step(action, snapshot, Trigger.ALERT), context)
-            nodes = affected_nodes(action)
-            # Later steps on the nodes of a refused one are dropped, and earlier ones do not suffice.
-            if nodes & refused or (refusal is not None and refusal[0] not in _TEMPORARY_GUARDS):
-                refused |= nodes
-            relieved |= nodes
-        return relieved - refused
+        steps = [planned_step(action, snapshot, Trigger.ALERT) for action in plan.actions]
+        refusals = [first_refusal(step, context) for step in steps]
+        runs = will_run(steps, [each is not None and each[0] not in _TEMPORARY_GUARDS for each in refusals])
+        sources = [getattr(action, "node", "") for action in plan.actions]
+        # Without the moves that are refused, the others from the same node do not suffice.
+        left = frozenset(node for node, is_run in zip(sources, runs, strict=True) if not is_run)
+        return frozenset(sources) - left
 
     # --- Stopping and starting ----------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collector.act.loop import Actor, ControlLoop, follow_up
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.act.verification import target_of
+from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.orchestrator import Mode
 from collector.decide.policies.actions import Move
 from collector.decide.policies.interface import Plan
@@ -137,6 +138,53 @@ async def test_two_containers_leave_a_node_one_after_the_other(tmp_path: Path) -
         assert decision is not None
         ended = await actor.executor.carry_out(decision)
         assert [(each.state, each.why) for each in ended.steps] == [(StepState.VERIFIED, None)] * 2
+
+
+async def test_a_refused_move_does_not_hold_up_that_of_another_node(stage: Stage) -> None:
+    seen = view(**{HOG: {"labels": {ACT_LABEL: NEVER}}})
+    tasks = tuple(replace(each, node="beta") if each.service == STEADY else each for each in seen.tasks)
+    driver = FakeDriver(view_now=replace(seen, tasks=tasks))
+    stage.send_heartbeat("alpha", HOG)
+    stage.send_heartbeat("beta", STEADY)
+
+    def report(move: Move) -> None:
+        stage.send_heartbeat(move.node)
+        stage.send_heartbeat(move.target, STEADY)
+
+    driver.on_move = report
+    actor = await actor_of(stage, driver)
+    plan = Plan(
+        actions=tuple(
+            Move(task=f"id-of-{name}", name=name, node=node, target="gamma", reasons=("short",))
+            for name, node in ((HOG, "alpha"), (STEADY, "beta"))
+        )
+    )
+    snapshot = await actor.situation.snapshot()
+    decision = await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, plan)
+    assert decision is not None
+    ended = await actor.executor.carry_out(decision)
+    assert [(each.state, each.guard) for each in ended.steps] == [
+        (StepState.REFUSED, "labels"),
+        (StepState.VERIFIED, None),
+    ]
+
+
+async def test_what_was_refused_after_it_was_planned_is_tried_again_as_soon_as_it_may_run(
+    stage: Stage,
+) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    actor = await actor_of(stage, driver)
+    decision = await actor.planner.answer_alerts(CHOSEN)
+    assert decision is not None
+    driver.is_away = True
+    await actor.situation.refresh()
+    ended = await actor.executor.carry_out(decision)
+    assert [each.state for each in ended.steps] == [StepState.REFUSED]
+    driver.is_away = False
+    await actor.situation.refresh()
+    stage.clock.now += 61
+    stage.begin()
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
 
 
 async def test_a_lasting_alert_causes_no_further_move_until_the_effect_of_the_last_shows(

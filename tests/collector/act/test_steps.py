@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.act.records import Step
-from collector.act.steps import batches, failed_prerequisite
-from collector.decide.policies.actions import Action, Kill, Move, Start, affected_nodes
+from collector.act.steps import batches, failed_prerequisite, will_run
+from collector.decide.policies.actions import Action, Kill, Move, PowerOn, Start, affected_nodes
 
 WHY = ("because",)
 
@@ -73,3 +73,17 @@ def test_start_whose_room_was_not_made_is_dropped() -> None:
     assert failed_prerequisite(steps, 2) is None
     more = [*steps, Step(action=stop(3, "a"), keeps_promises=True)]
     assert failed_prerequisite(more, 3) is None, "a stop needs nothing"
+
+
+def test_a_refused_move_holds_up_the_rest_of_its_set_and_those_that_count_on_its_room() -> None:
+    """And no other: what does not come to a node leaves more room there."""
+    moves = [move(0, "a", "b"), move(1, "c", "b"), move(2, "a", "d"), move(3, "e", "a"), move(4, "c", "e")]
+    steps = [Step(action=action) for action in moves]
+    refused = [True, False, False, False, False]
+    assert will_run(steps, refused) == [False, True, False, False, False]
+    assert will_run(steps, [False] * 5) == [True] * 5
+
+
+def test_a_move_to_a_node_that_is_not_switched_on_is_dropped() -> None:
+    steps = [Step(action=action) for action in (PowerOn(node="b", reasons=WHY), move(1, "a", "b"))]
+    assert will_run(steps, [True, False]) == [False, False]

@@ -12,7 +12,8 @@ from collector.act.drivers.interface import ActionResult, DriverError
 from collector.act.records import DecisionOutcome, Pause, StepState, Trigger
 from collector.common.labels import ACT_LABEL, NEVER, OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.decide.policies.actions import Action, Kill, Scale, Start
+from collector.decide.policies.actions import Action, Kill, Move, Scale, Start
+from collector.decide.policies.interface import Plan
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
 from tests.collector.act.builders import CHOSEN, NODES, FakeDriver, Stage, actor_of, staged
@@ -288,6 +289,20 @@ async def test_moves_that_do_not_suffice_without_one_that_a_guard_refuses_do_not
     assert [each.state for each in ended.steps] == [StepState.FAILED, StepState.DROPPED]
     await turns(stage, driver, brownout, 5, policy=True)
     assert names(driver) == [(LIGHT, 0)]
+
+
+async def test_a_move_of_another_node_that_a_guard_refuses_stops_nothing_here(stage: Stage) -> None:
+    driver = Cluster(stays=None)
+    brownout = await begun(stage, driver)
+    moves = (("gone", "beta"), (f"id-of-{MANDATORY}-0", "alpha"))
+    plan = Plan(
+        actions=tuple(Move(task=task, node=node, target="gamma", reasons=("short",)) for task, node in moves)
+    )
+    chosen = replace(CHOSEN, policy=replace(CHOSEN.policy, rebalance=lambda *_: plan))
+    stage.clock.now += 5
+    driver.look()
+    assert not await brownout.run(chosen)
+    assert driver.orders == []
 
 
 async def test_if_a_guard_refuses_the_next_service_stops(stage: Stage) -> None:
