@@ -18,12 +18,12 @@ from collector.observe.table import Table, column, resources
 from collector.observe.traits import NodeTraits, node_traits
 from collector.observe.windows import UsageWindows
 from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
-from collector.snapshot.tables import Generation
+from collector.snapshot.tables import BUSY_CPU_RATIO, Generation
 from wire.messages import Alert, NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 
-_BUSY_CPU_RATIO, _BUSY_DISK_RATIO = 0.7, 0.5
-"""Below these ratios, tasks wait for their own quota or for a file server, not for the node."""
+_BUSY_DISK_RATIO = 0.5
+"""Below this ratio, tasks wait for a file server, not for the node."""
 
 
 def busy_ratios(state: NodeState) -> tuple[float | None, float | None, float | None, None]:
@@ -38,7 +38,7 @@ def busy_ratios(state: NodeState) -> tuple[float | None, float | None, float | N
     if disk_busy is not None and disk_busy < _BUSY_DISK_RATIO:
         waits = None, None
     return (
-        pressure.cpu_ratio if cpu is None or cpu >= _BUSY_CPU_RATIO else None,
+        pressure.cpu_ratio if cpu is None or cpu >= BUSY_CPU_RATIO else None,
         pressure.memory_ratio,
         max((each for each in (disk_busy, *waits) if each is not None), default=None),
         None,

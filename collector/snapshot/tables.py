@@ -458,6 +458,8 @@ def _group(column: Rows, count: int) -> _Grouped:
 BUSY_RATIO = 0.8
 """A resource that is busy longer has no room: in a queue, requests then wait four times as long as they take,
 and the wait grows without bound from there."""
+BUSY_CPU_RATIO = 0.7
+"""At less CPU usage, tasks that wait for a CPU wait for their own quota, not for the node."""
 DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85
 """Lower and upper bound of the region DEE."""
 OVERBOOKING_LIMITS = (np.inf, 1.0, 1.2, 1.5, 2.0)

@@ -14,7 +14,8 @@ by which the alert's indicator exceeds the level at which it closes. If the name
 has ended or may not move, those that use the most move as well, or instead, but none that uses less than that
 share divided by the number of moves of a plan. If that is not enough, nothing moves, and the plan says what
 would help. Nodes are compared by the indicator of the alert: by the time that the resource is busy or waited
-for, or by the share that is used.
+for, or by the share that is used. The target must not be short itself afterwards: what closes an alert about
+waiting must hold there as well.
 
 A container that no move brought to its node need not stay there for the cool-down if an alert names it: a new
 container that fills a node would otherwise drive out the older ones.
@@ -43,12 +44,13 @@ from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain
 from collector.decide.policies.stability import may_leave, may_wake, move_joules, with_watts
 from collector.snapshot.columns import as_row, sum_by_node
-from collector.snapshot.tables import BUSY_RATIO, NOWHERE, Snapshot, share
+from collector.snapshot.tables import BUSY_CPU_RATIO, BUSY_RATIO, NOWHERE, Snapshot, share
 from wire.resources import RESOURCES, Resource
 
 _SPREAD_PENALTY = 10.0
 """More than the largest difference in availability."""
 _ROUNDING = 1e-9
+_CPU, _DISK = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.DISK)
 _OPENS_AT, _CLOSES_BELOW = 0.9, 0.8
 """The levels at which alerts open and close by default, for those that do not say how much must go."""
 
@@ -131,9 +133,11 @@ class _ReliefPlanner:
         self._load = np.nan_to_num(nodes.capacity - free_of_load(snapshot), nan=0.0)
         # A container takes its part of the time that its node's resource is busy along.
         self._busy = np.nan_to_num(nodes.busy, nan=0.0)
+        self._adds_busy = self._part * self._busy[tasks.node]
+        self._used_before = share(self._load, nodes.capacity)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
         self.planned.follow(tasks.mean, self._load)
-        self.planned.follow(self._part * self._busy[tasks.node], self._busy)
+        self.planned.follow(self._adds_busy, self._busy)
         self._fills = settings.fill_ratio, min(1.0, settings.relieve_ratio)
         self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
         self._by_time = nodes.by_time & ~np.isnan(nodes.busy)
@@ -241,13 +245,18 @@ class _ReliefPlanner:
         known = np.nan_to_num(after, nan=0.0)
         fits = (known <= fill + _ROUNDING).all(axis=1)
         fits &= self.planned.open_to(task)
+        busy = self._busy + self._adds_busy[task]
+        # Who waits for the CPU or memory here may find enough there, but the time of disks adds up.
+        helps = busy[:, _DISK] <= BUSY_RATIO
         if self._by_time[node, resource]:
-            level = self._busy[:, resource] + self._part[task, resource] * nodes.busy[node, resource]
-            helps = (level < self._busy[node, resource]) & (level <= BUSY_RATIO)
+            closes_at = nodes.busy[node, resource] * (1.0 - self._excess[node, resource])
+            is_calm = busy[:, resource] <= min(BUSY_RATIO, closes_at) + _ROUNDING
+            if resource == _CPU:
+                is_calm |= known[:, _CPU] < BUSY_CPU_RATIO
+            helps &= is_calm
         else:
-            before = share(self._load[node], nodes.capacity[node])[resource]
-            helps = ~(known[:, resource] >= before)
-        candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck
+            helps &= ~(known[:, resource] >= self._used_before[node, resource])
+        candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck & ~nodes.is_busy
         if not candidates.any():
             return NOWHERE
         free = _available(self._free(node, resource), choice.resource)

@@ -362,6 +362,44 @@ def test_an_alert_about_a_busy_disk_is_judged_by_its_time_and_not_by_its_through
     assert moves(rebalance(assemble([short, seeks], tasks), SETTINGS)) == {}
 
 
+@pytest.mark.parametrize(("part", "expected"), [(0.97, {}), (0.5, {"hog": "b"})])
+def test_a_container_that_would_be_waited_for_anywhere_stays(part: float, expected: dict[str, str]) -> None:
+    """Else it moves from node to node, and opens the same alert on each."""
+    short = node(
+        "a",
+        used=amount(2, 2, 7),
+        bottleneck=DISK_IS_SHORT,
+        by_time=DISK_IS_SHORT,
+        excess=(0, 0, 1 / 3, 0),
+        busy=(nan, nan, 0.7, nan),
+    )
+    hog = task("hog", "a", 0.1, used=amount(0.1, 0.1, 7 * part))
+    assert moves(rebalance(assemble([short, node("b"), node("c")], [hog]), SETTINGS)) == expected
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(10, {}), (20, {"hog": "b"})])
+def test_a_container_that_waits_for_cpus_moves_where_it_has_enough(
+    cores: float, expected: dict[str, str]
+) -> None:
+    waits: dict[str, Any] = {"bottleneck": CPU_IS_SHORT, "by_time": CPU_IS_SHORT, "excess": (0.2, 0, 0, 0)}
+    short = node("a", 7.5, busy=(0.75, nan, nan, nan), **waits)
+    target = node("b", 0.1, capacity=amount(cores, 10, 10, 10))
+    assert moves(rebalance(assemble([short, target], [task("hog", "a", 7.2)]), SETTINGS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"),
+    [((nan, nan, 0.1, nan), {"hog": "b"}), ((nan, nan, 0.7, nan), {}), ((nan, 0.9, 0.1, nan), {})],
+    ids=["calm", "its disk would be busy", "it is busy"],
+)
+def test_an_alert_does_not_make_another_resource_of_the_target_busy(
+    busy: tuple[float, ...], expected: dict[str, str]
+) -> None:
+    short = node("a", used=amount(9.5, 2, 1), bottleneck=CPU_IS_SHORT, busy=(nan, nan, 0.6, nan))
+    hog = task("hog", "a", 3, used=amount(3, 0.1, 0.9))
+    assert moves(rebalance(assemble([short, node("b", 1, 1, busy=busy)], [hog]), SETTINGS)) == expected
+
+
 def test_of_nodes_where_nobody_waits_for_a_cpu_the_one_with_the_most_of_it_free_is_chosen() -> None:
     waits = node("a", 8, busy=(0.7, nan, nan, nan), bottleneck=CPU_IS_SHORT, by_time=CPU_IS_SHORT)
     plan = rebalance(
@@ -383,6 +421,12 @@ def test_the_alert_of_which_the_largest_share_must_go_comes_first() -> None:
     nodes = [node("a", 9.1, bottleneck=CPU_IS_SHORT, excess=(0.12, 0, 0, 0)), waits, node("c", 4)]
     plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), SETTINGS)
     assert moves(plan) == {"2": "c"}
+
+
+def test_the_target_is_compared_with_the_source_as_it_was_before_the_set() -> None:
+    nodes = [node("a", 10, bottleneck=CPU_IS_SHORT, excess=(0.2, 0, 0, 0)), node("b", 6.5)]
+    tasks = [task("1", "a", 1.2), task("2", "a", 1.2), task("data", "a", 7, movable=False)]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"1": "b", "2": "b"}
 
 
 def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
