@@ -185,12 +185,12 @@ class _ReliefPlanner:
     def _find(self, node: int, leaving: Sequence[int], resource: int, needed: float) -> list[_Relief] | None:
         """Find moves that let the alert close together, none of them needless; None if there are none."""
         part, reliefs = self._part[:, resource], list[_Relief]()
-        for task in leaving[: self.planned.room]:
+        for task in leaving:
             if (relief := self._relief(node, task, resource)) is not None:
                 reliefs.append(relief)
                 self.planned.put(task, relief.target)
                 needed -= float(part[task])
-                if needed <= _ROUNDING:
+                if needed <= _ROUNDING or len(reliefs) == self.planned.room:
                     break
         for relief in reliefs:
             self.planned.put(relief.task, node)

@@ -423,6 +423,12 @@ def test_the_alert_of_which_the_largest_share_must_go_comes_first() -> None:
     assert moves(plan) == {"2": "c"}
 
 
+def test_a_container_that_fits_nowhere_does_not_use_up_the_budget_of_moves() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 5)]
+    tasks = [task("hog", "a", 5), task("other", "a", 2)]
+    assert moves(rebalance(assemble(nodes, tasks), FillLimits(moves=1))) == {"other": "b"}
+
+
 def test_the_target_is_compared_with_the_source_as_it_was_before_the_set() -> None:
     nodes = [node("a", 10, bottleneck=CPU_IS_SHORT, excess=(0.2, 0, 0, 0)), node("b", 6.5)]
     tasks = [task("1", "a", 1.2), task("2", "a", 1.2), task("data", "a", 7, movable=False)]
