@@ -236,7 +236,8 @@ class Alert(_Message, frozen=True):
     excess_ratio: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Share of the indicator that must go before the alert closes, of the indicator that needs the most.
 
-    An indicator at 96% that must fall below 80% has an excess of a sixth.
+    An indicator at 96% that must fall below 80% has an excess of a sixth. If tasks wait for memory, it is a
+    share of the usage.
     """
     by_time: bool = False
     """Whether that indicator is a share of time (the resource was busy, or waited for), not of capacity."""

@@ -59,17 +59,24 @@ class Indicator:
         return level if other is None else min(level, _level(other, other_limit))
 
     def excess(self, rates: HostRates, settings: BottleneckConfig) -> float:
-        """The share of a known value that must go before an alert closes."""
+        """The share of a known value that must go before an alert closes.
+
+        Pressure vanishes once memory suffices: then it is the share of usage, at least the hysteresis.
+        """
         values = [(self.value(rates), self.limit(settings))]
         if self.precondition is not None:
             other_value, other_limit = self.precondition
             values.append((other_value(rates), other_limit))
-        return min(_excess(value, limit) for value, limit in values if value is not None)
+        excess = min(_excess(value, limit) for value, limit in values if value is not None)
+        if excess and self.value is PRESSURE_RATIO[Resource.MEMORY]:
+            limit = settings.usage_ratio or 1.0
+            return _excess(max(limit, USAGE_RATIO[Resource.MEMORY](rates) or 0.0), limit)
+        return excess
 
     @property
     def is_by_time(self) -> bool:
         """Whether the value is a share of time, not of capacity."""
-        return self.resource is Resource.DISK or self.value is not USAGE_RATIO[self.resource]
+        return self.resource is Resource.DISK or self.value is PRESSURE_RATIO[Resource.CPU]
 
 
 def _level(value: float, limit: float) -> Level:
