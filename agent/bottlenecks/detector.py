@@ -9,7 +9,7 @@ A sample without a value for the resource is skipped. An open alert also waits f
 it. If they stay unreadable for long, the alert closes, and its evidence states the reason.
 
 An open alert is raised again when another container uses the most, or when the share that must go differs
-from the last one by half the hysteresis in as many samples as open an alert.
+from the last one by half the hysteresis, or exceeds it by half, in as many samples as open an alert.
 """
 
 from collections import defaultdict
@@ -36,6 +36,8 @@ from wire.resources import RESOURCES, Resource
 
 _UNREADABLE_FACTOR = 10
 """An alert whose indicators are unreadable closes after this many times `bottleneck.samples`."""
+_LEAST_GROWTH = 0.02
+"""Keeps a small share that must go from being sent at every change."""
 _REPLACE_FACTOR = 1.2
 """Keeps the alert from alternating between two containers of about the same usage."""
 
@@ -170,11 +172,10 @@ class _ResourceDetector:
         open_alert.excesses = excesses[-self._settings.samples :]
         if candidate is not None and open_alert.candidate_samples >= self._settings.samples:
             return self._name(open_alert, sample, usage)
-        drifts = [excess - (open_alert.alert.excess_ratio or 0.0) for excess, _ in open_alert.excesses]
-        # All in the same direction.
-        if max(min(drifts), -max(drifts)) < HYSTERESIS_RATIO / 2:
-            return None
-        return self._change(open_alert, sample)
+        sent, much = open_alert.alert.excess_ratio or 0.0, HYSTERESIS_RATIO / 2
+        shares = [excess for excess, _ in open_alert.excesses]
+        has_grown = min(shares) - sent >= min(much, max(_LEAST_GROWTH, sent / 2))
+        return self._change(open_alert, sample) if has_grown or sent - max(shares) >= much else None
 
     def _name(self, open_alert: _OpenAlert, sample: NodeSample, usage: Mapping[str, float]) -> Alert:
         """Set the container with the highest usage and the current values in the alert."""

@@ -461,6 +461,16 @@ def test_alert_says_how_much_is_left_after_enough_samples() -> None:
     assert grown.excess_ratio == pytest.approx(1 - 0.8 / 0.96)
 
 
+def test_a_small_excess_that_grows_to_a_multiple_is_sent_again() -> None:
+    """What was enough to close the alert then is not now."""
+    detection = Detection()
+    (_, small) = detection.update(*times(4, host(cpu=0.9)), *times(4, host(cpu=0.81)))
+    assert small.excess_ratio == pytest.approx(1 - 0.8 / 0.81)
+    (grown,) = detection.update(*times(4, host(cpu=0.85)))
+    assert grown.excess_ratio == pytest.approx(1 - 0.8 / 0.85)
+    assert detection.update(*times(20, host(cpu=0.86))) == []
+
+
 def test_a_lull_of_one_sample_does_not_hide_what_is_left() -> None:
     detection = Detection()
     detection.update(*times(4, host(cpu=1.0)))
