@@ -109,7 +109,8 @@ class Executor:
             await self.change(decision_id, index, state=StepState.DROPPED, why=why)
             return False
         snapshot = await self._situation.snapshot()
-        if (refusal := first_refusal(step, self._situation.guard_context(snapshot, decision_id))) is not None:
+        context = self._situation.guard_context(snapshot, decision_id, decision.steps)
+        if (refusal := first_refusal(step, context)) is not None:
             await self.change(decision_id, index, state=StepState.REFUSED, guard=refusal[0], why=refusal[1])
             return False
         if isinstance(step.action, ServiceAction):

@@ -89,7 +89,7 @@ class Planner:
         steps = tuple(
             planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in plan.actions
         )
-        context = self._situation.guard_context(snapshot)
+        context = self._situation.guard_context(snapshot, steps=steps)
         refusals = [first_refusal(step, context) for step in steps]
         is_dry = self._situation.is_dry
         # A failed stop or start for a promise, or change of a service, is retried although it is not new.

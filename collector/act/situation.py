@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from collector.act.drivers.interface import Driver, DriverError
@@ -17,7 +17,7 @@ from collector.act.orchestrator_state import (
     pending_tasks,
     waiting_tasks,
 )
-from collector.act.records import IN_MOTION, Pause, Step
+from collector.act.records import IN_MOTION, Pause, Step, StepState
 from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.decide.policies.actions import Cut, Resize, SizeBounds
@@ -185,8 +185,10 @@ class Situation:
         running = self.core.registry.tables.running(self.completed.waiting)
         return {task: step for task, step in self.completed.waiting.items() if task not in running}
 
-    def guard_context(self, snapshot: Snapshot, own: str | None = None) -> GuardContext:
-        """Return the input of the guards for a step of the decision `own`, or of a new one."""
+    def guard_context(
+        self, snapshot: Snapshot, own: str | None = None, steps: Iterable[Step] = ()
+    ) -> GuardContext:
+        """Return the input of the guards for a step of a decision with these steps: `own`, or a new one."""
         now = self.core.clock()
         started = list(self.journal.started_steps(now - _GUARD_WINDOW_SECONDS))
         holder = self.holder
@@ -207,6 +209,7 @@ class Situation:
             bounds=self.bounds,
             earlier=[step for decision, step in started if decision.id != own],
             own=[step for decision, step in started if decision.id == own],
+            planned=[step for step in steps if step.state is StepState.PLANNED],
         )
 
     def limits(self, step: Step) -> dict[str, Quantities]:

@@ -36,6 +36,8 @@ class GuardContext:
     """Recently started steps of other decisions."""
     own: Sequence[Step] = ()
     """Started steps of the same decision."""
+    planned: Sequence[Step] = ()
+    """Steps of the same decision that have not started."""
     bounds: Mapping[str, SizeBounds] = field(default_factory=dict)
     """Bounds of the size of services, by the orchestrator's names."""
 

@@ -83,16 +83,21 @@ def _too_many_answers(step: Step, recent: Sequence[Step], context: GuardContext)
     source = getattr(step.action, "node", None)
     if not step.answers_alert or source is None:
         return None
-    moved = sum(
-        each.answers_alert
+    answers = [
+        each
+        for each in (*recent, *context.planned)
+        if each.answers_alert
         and each.state not in _FAILED
         and isinstance(each.action, Relocation)
         and getattr(each.action, "node", None) == source
-        for each in recent
-    )
+    ]
+    planned = sum(each.state is StepState.PLANNED for each in answers)
+    moved = len(answers) - planned
     most = max(1, context.settings.hourly_moves(len(context.snapshot.tasks.ids)) // 2)
-    if moved >= most:
-        return f"{counted(moved, 'move')} answered alerts of {source} in the last hour, limit {most}"
+    # A part of a set would leave the alert open.
+    if moved + max(1, planned) > most:
+        more = f", and {planned} more are needed" if planned > 1 else ""
+        return f"{counted(moved, 'move')} answered alerts of {source} in the last hour{more}, limit {most}"
     return None
 
 

@@ -138,8 +138,8 @@ class Brownout(Controller):
         if alert_policy is None or not short.keys() - {BUDGET}:
             return frozenset()
         plan = await self._core.worker.run(alert_policy.rebalance, snapshot)
-        context = self._actor.situation.guard_context(snapshot)
         steps = [planned_step(action, snapshot, Trigger.ALERT) for action in plan.actions]
+        context = self._actor.situation.guard_context(snapshot, steps=steps)
         refusals = [first_refusal(step, context) for step in steps]
         runs = will_run(steps, [each is not None and each[0] not in _TEMPORARY_GUARDS for each in refusals])
         sources = [getattr(action, "node", "") for action in plan.actions]

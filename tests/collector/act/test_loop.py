@@ -140,6 +140,29 @@ async def test_two_containers_leave_a_node_one_after_the_other(tmp_path: Path) -
         assert [(each.state, each.why) for each in ended.steps] == [(StepState.VERIFIED, None)] * 2
 
 
+async def test_of_a_set_that_exceeds_the_limit_of_its_node_nothing_moves(tmp_path: Path) -> None:
+    """A part of it would restart containers, and leave the alert open."""
+    async with staged(tmp_path, max_moves_per_hour=2) as stage:
+        stage.begin()
+        driver = FakeDriver(view_now=view())
+        actor = await actor_of(stage, driver)
+        plan = Plan(
+            actions=tuple(
+                Move(task=f"id-of-{name}", name=name, node="alpha", target=target, reasons=("short",))
+                for name, target in ((HOG, "beta"), (STEADY, "gamma"))
+            )
+        )
+        snapshot = await actor.situation.snapshot()
+        decision = await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, plan)
+        assert decision is not None
+        ended = await actor.executor.carry_out(decision)
+        assert [(each.state, each.guard) for each in ended.steps] == [
+            (StepState.REFUSED, "per_node"),
+            (StepState.DROPPED, None),
+        ]
+        assert driver.orders == []
+
+
 async def test_a_refused_move_does_not_hold_up_that_of_another_node(stage: Stage) -> None:
     seen = view(**{HOG: {"labels": {ACT_LABEL: NEVER}}})
     tasks = tuple(replace(each, node="beta") if each.service == STEADY else each for each in seen.tasks)

@@ -94,6 +94,10 @@ def test_the_alerts_of_one_node_do_not_use_up_the_moves_of_the_cluster() -> None
     refusal = not_too_many_for_one_node(move(source="mallory", answers_alert=True), context)
     assert refusal == "4 moves answered alerts of mallory in the last hour, limit 4"
     assert not_too_many_for_one_node(move(source="mallory"), context) is None, "a drain is no alert"
+    planned = [move(f"web{number}", answers_alert=True) for number in range(5)]
+    assert not_too_many_for_one_node(planned[0], replace(context, planned=planned[:4])) is None
+    refusal = not_too_many_for_one_node(planned[0], replace(context, planned=planned))
+    assert refusal == "0 moves answered alerts of alpha in the last hour, and 5 more are needed, limit 4"
     assert first_refusal(move(answers_alert=True), context) is None
 
 
