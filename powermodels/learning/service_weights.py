@@ -6,7 +6,7 @@ metered power are averaged over windows; from one window to the next,
 
     change of watts = sum over services of weight * change of the CPU watts that its usage gets on the curve
 
-The weights follow by normalised least mean squares: a few operations and five numbers per service, whatever
+The weights follow by normalised least mean squares: a few operations and four numbers per service, whatever
 the number of services. Differences of windows leave out everything that is constant: idle power, and services
 whose usage does not change keep the weight 1.
 
@@ -16,7 +16,7 @@ learns from it, and both predict it. Student's paired test, one-sided at 5 %, co
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
-from math import fsum, sqrt
+from math import exp, fsum, isfinite, sqrt
 from typing import Self
 
 from powermodels.common.interface import Load
@@ -38,7 +38,8 @@ _QUANTILE = 1.8
 # Number of held-out windows in the sums of the test: an application can change.
 _MEMORY_WINDOWS = 60
 _MAX_SERVICES = 1000
-_DROP_AFTER_WINDOWS = 2880
+_LEAST_USUAL_WATTS = exp(-2880 / _MEMORY_WINDOWS)
+"""A service that took 1 W is dropped a day after its last use; that outlasts restarts."""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,6 @@ class _Service:
     """Mean of the last window."""
     usual_watts: float = 0.0
     """Exponentially weighted mean over windows."""
-    unused_windows: int = 0
 
 
 @dataclass(slots=True)
@@ -103,11 +103,20 @@ class ServiceWeights:
 
     @classmethod
     def restored(cls, stored: LearnedWeights) -> Self:
-        """Continue from what was learned before a restart; the first window is compared with none."""
-        services = {
-            name: _Service(weight, usual_watts=watts) for name, (weight, watts) in stored.services.items()
-        }
-        return cls(services, stored.common_weight, _held_out=_HeldOut(*stored.held_out))
+        """Continue from what was learned before a restart; the first window is compared with none.
+
+        A damaged file may say anything.
+        """
+        valid = (
+            (name, _Service(_bounded(weight), usual_watts=watts))
+            for name, (weight, watts) in stored.services.items()
+            if isfinite(weight) and isfinite(watts) and watts >= 0
+        )
+        most_first = sorted(valid, key=lambda each: -each[1].usual_watts)
+        count, _, *sums = stored.held_out
+        is_valid = all(map(isfinite, stored.held_out)) and min(count, *sums) >= 0
+        held_out = _HeldOut(*stored.held_out) if is_valid else _HeldOut()
+        return cls(dict(most_first[:_MAX_SERVICES]), _bounded(stored.common_weight), _held_out=held_out)
 
     def learned(self) -> LearnedWeights:
         """Return what was learned, to store it."""
@@ -151,7 +160,7 @@ class ServiceWeights:
         service = self._services.get(name)
         if service is None or not self.are_used:
             return 1.0
-        return min(_HIGHEST, max(_LOWEST, service.weight / self._mean_weight()))
+        return _bounded(service.weight / self._mean_weight())
 
     @property
     def error_share(self) -> float:
@@ -172,18 +181,16 @@ class ServiceWeights:
             changes.append((service, mean - service.before_watts))
             service.before_watts, service.watt_seconds = mean, 0.0
             service.usual_watts += (mean - service.usual_watts) / _MEMORY_WINDOWS
-            service.unused_windows = 0 if mean > 0 else service.unused_windows + 1
         before, self._before_watts = self._before_watts, watts
         self._seconds = self._metered = 0.0
         if before is not None:
             self._learn(watts - before, changes, max(watts, before))
         self._windows += 1
-        if self._windows % _DROP_AFTER_WINDOWS == 0:
-            self._services = {
-                name: service
-                for name, service in self._services.items()
-                if service.unused_windows < _DROP_AFTER_WINDOWS
-            }
+        self._services = {
+            name: service
+            for name, service in self._services.items()
+            if service.usual_watts >= _LEAST_USUAL_WATTS
+        }
 
     def _learn(self, change_watts: float, changes: list[tuple[_Service, float]], watts: float) -> None:
         noise = (_NOISE_RATIO * watts) ** 2
@@ -197,10 +204,13 @@ class ServiceWeights:
             self._held_out.add((error / watts) ** 2, (common_error / watts) ** 2)
             return
         for service, change in changes:
-            weight = service.weight + _RATE * error * change / (squares + noise)
-            service.weight = min(_HIGHEST, max(_LOWEST, weight))
+            service.weight = _bounded(service.weight + _RATE * error * change / (squares + noise))
         common_weight = self._common_weight + _RATE * common_error * total / (total**2 + noise)
-        self._common_weight = min(_HIGHEST, max(_LOWEST, common_weight))
+        self._common_weight = _bounded(common_weight)
+
+
+def _bounded(weight: float) -> float:
+    return min(_HIGHEST, max(_LOWEST, weight))
 
 
 def shares_by_service(

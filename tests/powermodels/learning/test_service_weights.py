@@ -1,7 +1,7 @@
 """Weights of services on a simulated node whose truth is known."""
 
 import random
-from math import fsum, sqrt
+from math import fsum, inf, nan, sqrt
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from powermodels.common.interface import Estimate, HostFacts, Load, Part, Scope
 from powermodels.estimator import Estimator
 from powermodels.learning.service_weights import ServiceWeights
+from powermodels.models.adaptive import LearnedWeights
 from powermodels.models.stored import load
 from wire.messages import Gap, PowerSource
 
@@ -96,6 +97,44 @@ def test_memory_per_service_is_constant_and_limited() -> None:
     for number in range(3000):
         weights.observe(100.0, {f"job-{number}": 10.0}, 3.0)
     assert len(weights._services) <= 1000
+
+
+@pytest.mark.slow
+def test_jobs_that_ended_do_not_keep_new_services_from_being_learned() -> None:
+    """Though the agent restarts more often than once a day."""
+    weights = ServiceWeights()
+    for day in range(4):
+        for window in range(2800):
+            job = {f"job-{day}-{window}": 10.0} if window < 300 else {}
+            weights.observe(30.0, {"web": 20.0, **job}, 30.0)
+        weights = ServiceWeights.restored(weights.learned())
+    weights.observe(30.0, {"web": 20.0, "new": 10.0}, 30.0)
+    assert {"web", "new"} <= weights.learned().services.keys()
+
+
+SUMS = (60.0, 30.0, 15.0, 1.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        LearnedWeights({"a": (0.0, 5.0)}, 1.0, SUMS),
+        LearnedWeights({"a": (-1.0, 5.0), "b": (1.0, 5.0)}, 0.0, SUMS),
+        LearnedWeights({"a": (inf, 5.0), "b": (1.0, -5.0), "c": (nan, nan)}, nan, SUMS),
+        LearnedWeights({"a": (2.0, 5.0)}, 1.0, (60.0, 30.0, 15.0, -1.0, 30.0)),
+        LearnedWeights({"a": (2.0, 5.0)}, 1.0, (nan, inf, 15.0, 1.0, 30.0)),
+        LearnedWeights({f"s{number}": (1.0, 1.0) for number in range(5000)}, 1.0, SUMS),
+    ],
+)
+def test_a_damaged_file_gives_weights_within_bounds(stored: LearnedWeights) -> None:
+    weights = ServiceWeights.restored(stored)
+    for _ in range(3):
+        assert 0.25 <= weights.weight("a") <= 4.0
+        assert 0.0 <= weights.error_share <= 1.0
+        weights.observe(100.0, {"a": 20.0, "b": 30.0}, 30.0)
+    kept = weights.learned()
+    assert len(kept.services) <= 1000
+    assert all(0.25 <= weight <= 4.0 and watts >= 0 for weight, watts in kept.services.values())
 
 
 class TrueMeter:
