@@ -117,7 +117,11 @@ class ControlLoop:
         return found
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Start the controllers; what they open is closed with the stack."""
+        """Start the controllers; what they open is closed with the stack.
+
+        Times to wait begin now: before, no report could arrive.
+        """
+        self._timer_ran_at = self._core.clock()
         for each in self._controllers.values():
             await each.start(stack)
 
@@ -302,7 +306,7 @@ def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:
 
 @asynccontextmanager
 async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[ControlLoop]:
-    """Open the control loop, and hold its lease while the block runs; `controlling` lets it act.
+    """Open the control loop; `controlling` lets it act. Whatever it holds is given back after the block.
 
     Raise `UserError` if the settings do not allow it.
     """
@@ -318,18 +322,26 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             core.outages.watch(Dependency.DRIVER)
             core.outages.watch(Dependency.OTHER_CLOCK)
         loop = ControlLoop(core, Actor.of(core, driver, journal, lease))
-        await loop.start(stack)
-        await loop.renew()
         if lease is not None:
             stack.push_async_callback(lease.give_back)
             stack.push_async_callback(loop.stop)
-        seconds = settings.lease_seconds / _RENEWALS
-        async with in_background(repeat(loop.renew, seconds, "renewing the lease")):
-            yield loop
+        yield loop
 
 
-def controlling(loop: ControlLoop) -> AbstractAsyncContextManager[None]:
-    """Let the control loop decide and act while the block runs."""
-    seconds = loop.actor.situation.settings.check_seconds
-    # A decision that cannot be recorded is not carried out.
-    return in_background(repeat(loop.run_once, seconds, "the control loop"))
+@asynccontextmanager
+async def controlling(loop: ControlLoop) -> AsyncIterator[None]:
+    """Hold the lease, and let the control loop decide and act, while the block runs.
+
+    A collector that cannot act yet leaves the lease to another one.
+    """
+    settings = loop.actor.situation.settings
+    async with AsyncExitStack() as stack:
+        await loop.start(stack)
+        await loop.renew()
+        renew_seconds = settings.lease_seconds / _RENEWALS
+        # A decision that cannot be recorded is not carried out.
+        async with in_background(
+            repeat(loop.renew, renew_seconds, "renewing the lease"),
+            repeat(loop.run_once, settings.check_seconds, "the control loop"),
+        ):
+            yield

@@ -43,7 +43,7 @@ class Situation:
         self.refreshed_at: float | None = None
         """When the orchestrator returned this state."""
         self._driver_back_at: float | None = None
-        self.holder: str | None = "no collector yet"
+        self.holder = None if lease is None else "unknown (this collector restores its state)"
         """The holder of the lease, if it is not this collector."""
         self._taken_over_at: float | None = None
         self.bounds: Mapping[str, SizeBounds] = {}
@@ -96,7 +96,6 @@ class Situation:
     async def renew_lease(self) -> bool:
         """Take or renew the lease; return whether this collector may act."""
         if self._lease is None:
-            self.holder = None
             return True
         held = await self._lease.take()
         self.holder = None if held.mine else held.holder

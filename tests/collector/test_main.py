@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from collector.act.lease import Lease, lease_path
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, HttpConfig
 from collector.features import FEATURES
@@ -19,6 +20,7 @@ from collector.history.interface import StoredHistograms
 from collector.history.sqlite.history import History
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
+from tests.collector.act.builders import FakeDriver
 from tests.collector.builders import (
     HEARTBEAT,
     START,
@@ -115,6 +117,29 @@ async def test_a_start_answers_what_is_known_and_decides_nothing_until_usage_is_
         go_on.set()
         after = await starting
     assert after[1:] == before[1:]
+
+
+async def test_a_collector_that_restores_leaves_the_lease_to_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, clock = settings(tmp_path / "history.db"), Clock()
+    async with collecting(config, clock) as collector:
+        await collector.send(report())
+    other, load = Lease(lease_path(config), "other", config.control.lease_seconds), History.load_usage
+
+    async def load_later(*given: Any) -> StoredHistograms:
+        clock.now += 600
+        assert (await other.take()).mine
+        return await load(*given)
+
+    monkeypatch.setattr(History, "load_usage", load_later)
+    async with (
+        running(config, clock=clock, driver=FakeDriver()) as collecting_again,
+        aiohttp.ClientSession() as http,
+    ):
+        status, control = await Client(collecting_again.address.url, http, clock).ask("/v1/control")
+        assert (status, control["lease_holder"]) == (HTTPStatus.OK, "other")
+    assert (await other.take()).mine
 
 
 async def answer(collector: Client, method: str, path: str) -> tuple[int, Any]:

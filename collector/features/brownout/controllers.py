@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
+from math import inf
 
 import msgspec
 
@@ -69,7 +70,7 @@ class Brownout(Controller):
         self._decider = Decider(policy=POLICY, settings=msgspec.to_builtins(self._settings))
         self._stopped: dict[str, StoppedService] = {}
         self._is_loaded = False
-        self._shortages = Shortages(began_at=core.clock())
+        self._shortages = Shortages(began_at=inf)
         self._over_since: float | None = None
         self._attempts: Mapping[str, list[Step]] = {}
 
@@ -285,6 +286,8 @@ class Brownout(Controller):
             return
         stored = await self._core.history.get_values(_KIND)
         self._stopped = decode_values(stored, _decoder.decode, "the stored stop of optional service")
+        # Before, nothing was observed: the collector restored its state, or another one acted.
+        self._shortages.began_at = self._core.clock()
         self._is_loaded = True
 
     async def _forget_running(self, optional: Iterable[OptionalService]) -> None:

@@ -3,10 +3,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from collector.act.lease import Lease
-from collector.act.loop import Actor, ControlLoop, follow_up
+from collector.act.loop import Actor, ControlLoop, controlling, follow_up
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.act.verification import target_of
@@ -363,6 +364,16 @@ async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> 
         assert await actor.situation.renew_lease()
     stage.begin()
     assert (await heal(actor)).outcome is DecisionOutcome.DONE
+
+
+async def test_the_timer_policy_waits_from_when_control_begins(stage: Stage) -> None:
+    config = stage.core.config
+    timed = msgspec.structs.replace(config.control, timer_policy="least-watts", timer_seconds=300.0)
+    stage.core = replace(stage.core, config=msgspec.structs.replace(config, control=timed))
+    loop = ControlLoop(stage.core, await actor_of(stage, FakeDriver(view_now=view())))
+    stage.clock.now += 600
+    async with controlling(loop):
+        assert loop._timer_ran_at == stage.clock.now
 
 
 async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:

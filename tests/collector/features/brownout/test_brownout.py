@@ -232,6 +232,18 @@ async def test_a_restarted_collector_starts_stopped_services(stage: Stage) -> No
     assert names(driver) == [(LIGHT, 0), (LIGHT, 1)]
 
 
+async def test_the_time_of_a_restore_does_not_count_as_calm(stage: Stage) -> None:
+    driver = Cluster()
+    await turns(stage, driver, await begun(stage, driver), 5)
+    driver.is_short = False
+    restarted = await begun(stage, driver)
+    stage.clock.now += 600
+    await turns(stage, driver, restarted, 15)
+    assert names(driver) == [(LIGHT, 0)], "no report could arrive"
+    await turns(stage, driver, restarted, 45)
+    assert names(driver) == [(LIGHT, 0), (LIGHT, 1)]
+
+
 async def test_a_collector_that_lost_its_history_finds_the_stop_on_the_service(
     stage: Stage, tmp_path: Path
 ) -> None:
