@@ -175,6 +175,7 @@ async def restore(core: Core) -> None:
                 core.registry.apply(limited, received_at)
             except Exception:
                 log.exception("cannot restore a report of node %r", received.report.node)
+            await asyncio.sleep(0)  # signals end a start, too
     core.registry.restore(stored.alerts)
     await restore_shortages(core)
     core.registry.restored_at = now

@@ -45,17 +45,21 @@ async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
     gc.disable()
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    async with running(config, is_separate=True) as collector:
-        gc.freeze()
-        gc.enable()
-        status = f"listening on {collector.address.url}"
-        log.info(status)
-        feeding = asyncio.create_task(feed_watchdog(Watchdog(), collector.core.history.check, status))
-        try:
-            yield feeding
-        finally:
+    watchdog = Watchdog()
+    # A reload must not be killed however long it restores.
+    feeding = asyncio.create_task(feed_watchdog(watchdog, partial(asyncio.sleep, 0), "restoring its state"))
+    try:
+        async with running(config, is_separate=True) as collector:
+            gc.freeze()
+            gc.enable()
+            status = f"listening on {collector.address.url}"
+            log.info(status)
             feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+            feeding = asyncio.create_task(feed_watchdog(watchdog, collector.core.history.check, status))
+            yield feeding
+    finally:
+        feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def feed_watchdog(watchdog: Watchdog, check: Callable[[], Awaitable[None]], status: str) -> None:

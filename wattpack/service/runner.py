@@ -7,8 +7,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -81,31 +81,56 @@ async def keep_running(
 ) -> None:
     """Run a service until a stop signal; at each SIGHUP, restart it with reloaded settings.
 
-    If the new settings are invalid, the service keeps running unchanged. If it cannot start with them, for
-    example because an address is in use, it starts again with the previous ones.
+    Signals also end a start. If the new settings are invalid, the service keeps running unchanged. If it
+    cannot start with them, for example because an address is in use, it starts again with the previous ones.
     """
     stop, reload = _on(signal.SIGINT, signal.SIGTERM), _on(signal.SIGHUP)
     settings: Settings = load()
     working: Settings | None = None
     while True:
+        ready = asyncio.Event()
         try:
-            async with start(settings) as work:
-                working = settings
-                notify("READY=1")
-                new = await _until_stop_or_new_settings(work, stop, reload, load)
+            async with _in_own_task(start(settings), ready) as work:
+                new = await _until_stop_or_new_settings(work, ready, stop, reload, load)
         except UserError as error:
-            if working is None or settings is working:
+            if ready.is_set() or working is None or settings is working:
                 raise
             _log_rejected(error)
             settings = working
             continue
         if new is None:
             return
+        working = settings if ready.is_set() else working
         settings = new
 
 
+@asynccontextmanager
+async def _in_own_task(
+    starting: AbstractAsyncContextManager[Work], ready: asyncio.Event
+) -> AsyncIterator[Work]:
+    """Run a service in a task of its own, which ends with the block even if it is still starting."""
+    end = asyncio.Event()
+
+    async def serve() -> None:
+        async with starting as work:
+            ready.set()
+            notify("READY=1")
+            await _first((work,), end)
+
+    service = asyncio.create_task(serve())
+    try:
+        yield service
+    finally:
+        end.set()
+        if not ready.is_set():
+            service.cancel()
+        await asyncio.wait((service,))
+        if not service.cancelled():
+            service.result()
+
+
 async def _until_stop_or_new_settings(
-    work: Work, stop: asyncio.Event, reload: asyncio.Event, load: Callable[[], Settings]
+    work: Work, ready: asyncio.Event, stop: asyncio.Event, reload: asyncio.Event, load: Callable[[], Settings]
 ) -> Settings | None:
     while True:
         await _first((work,), stop, reload)
@@ -113,12 +138,15 @@ async def _until_stop_or_new_settings(
             notify("STOPPING=1")
             return None
         reload.clear()
-        reloading()
+        # Until it is ready, it says so only once.
+        if ready.is_set():
+            reloading()
         try:
             return load()
         except UserError as error:
             _log_rejected(error)
-            notify("READY=1")
+            if ready.is_set():
+                notify("READY=1")
 
 
 def _log_rejected(error: UserError) -> None:

@@ -25,6 +25,7 @@ class Service:
         self.refused = {"impossible"}
         self.log: list[str] = []
         self.breaks = asyncio.Event()
+        self.slow: set[str] = set()
 
     def load(self) -> str:
         if self.file == "unreadable":
@@ -35,6 +36,12 @@ class Service:
     async def start(self, settings: str) -> AsyncIterator[Work]:
         if settings in self.refused:
             raise UserError(f"{settings} cannot be")
+        if settings in self.slow:
+            self.log.append(f"?{settings}")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.log.append(f"!{settings}")
         self.log.append(f"+{settings}")
         work = asyncio.create_task(self._work())
         try:
@@ -83,6 +90,41 @@ async def test_service_stops_on_a_signal(number: signal.Signals, systemd: Notify
         os.kill(os.getpid(), number)
         await asyncio.wait_for(task, 10)
     assert service.log == ["+first", "-first"]
+    assert received(systemd) == ["READY=1", "STOPPING=1"]
+
+
+@pytest.mark.parametrize("at_reload", [False, True])
+async def test_a_signal_stops_a_service_that_still_starts(at_reload: bool, systemd: NotifySocket) -> None:  # noqa: FBT001 - a parameter
+    service = Service()
+    service.slow = {"second" if at_reload else "first"}
+    task = asyncio.create_task(keep_running(service.load, service.start))
+    if at_reload:
+        await service.until("+first")
+        service.file = "second"
+        os.kill(os.getpid(), signal.SIGHUP)
+    await until(lambda: service.log and service.log[-1].startswith("?"))
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(task, 10)
+    assert service.log[-1] == f"!{service.file}"
+    assert received(systemd) == [*(["READY=1", "RELOADING=1"] * at_reload), "STOPPING=1"]
+
+
+async def test_sighup_reloads_a_service_that_still_starts(
+    systemd: NotifySocket, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service()
+    service.slow = {"first"}
+    task = asyncio.create_task(keep_running(service.load, service.start))
+    await service.until("?first")
+    service.file = "unreadable"
+    os.kill(os.getpid(), signal.SIGHUP)
+    await until(lambda: caplog.messages)
+    assert service.log == ["?first"]
+    service.file = "second"
+    os.kill(os.getpid(), signal.SIGHUP)
+    await service.until("?first", "!first", "+second")
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(task, 10)
     assert received(systemd) == ["READY=1", "STOPPING=1"]
 
 
