@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from aiohttp import web
 
@@ -178,7 +179,7 @@ async def restore(core: Core) -> None:
             await asyncio.sleep(0)  # signals end a start, too
     core.registry.restore(stored.alerts)
     await restore_shortages(core)
-    core.registry.restored_at = now
+    core.registry.liveness.started_at, core.registry.liveness.restored_at = now, inf
     if core.registry.names():
         core.outages.begin(Dependency.STATE, _RESTORING)
 
@@ -196,14 +197,14 @@ async def restore_usage(core: Core) -> None:
         nodes = names[start : start + _NODES_AT_ONCE]
         registry.usage.restore(nodes, await core.history.load_usage(nodes, core.config.limits))
     registry.usage.restore_successions()
-    since = core.registry.restored_at - (BUCKETS + 1) * BUCKET_SECONDS
+    since = registry.liveness.started_at - (BUCKETS + 1) * BUCKET_SECONDS
     windows = await core.history.load_windows(since, registry.container_ids())
     await asyncio.to_thread(registry.tables.restore_windows, windows, registry.usage.successors())
     for jobs in extensions("jobs"):
         if hasattr(jobs, "restore"):
             await jobs.restore(core)
     # Nodes can report again only from now on.
-    registry.restored_at = core.clock()
+    registry.liveness.restored_at = core.clock()
     core.outages.end(Dependency.STATE, f"restored the usage in {time.monotonic() - began:.1f} s")
 
 

@@ -1,6 +1,7 @@
 """Whether a node is up, suspect or down: one rule, for one node and for a column of nodes."""
 
 from enum import IntEnum
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -49,3 +50,38 @@ def liveness_column(
     codes[report_age_seconds > _SUSPECT_RATIO * down_seconds] = Liveness.SUSPECT
     codes[report_age_seconds > down_seconds] = Liveness.DOWN
     return codes
+
+
+class LivenessRule:
+    """Whether nodes are up, by their last reports; while a start restores, no report can arrive.
+
+    Until all is restored, nodes are as they were at the start. From then on, those that were not down have
+    as long to report as after a report.
+    """
+
+    def __init__(self, down_after_beacons: float) -> None:
+        self._down_after_beacons = down_after_beacons
+        self.started_at = -inf
+        self.restored_at = -inf
+        """Infinite while a start restores."""
+
+    def of(self, now: float, last_report_at: float, beacon_seconds: float) -> Liveness:
+        """The liveness of one node."""
+        rule = self._down_after_beacons
+        found = liveness_of(rule, self.started_at - last_report_at, beacon_seconds)
+        if now >= self.restored_at:
+            since = last_report_at if found is Liveness.DOWN else max(last_report_at, self.restored_at)
+            found = liveness_of(rule, now - since, beacon_seconds)
+        return found
+
+    def column(
+        self, now: float, last_report_at: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
+    ) -> NDArray[np.int8]:
+        """The liveness of many nodes."""
+        rule = self._down_after_beacons
+        found = liveness_column(rule, self.started_at - last_report_at, beacon_seconds)
+        if now >= self.restored_at:
+            heard_at = np.maximum(last_report_at, self.restored_at)
+            since = np.where(found == Liveness.DOWN, last_report_at, heard_at)
+            found = liveness_column(rule, now - since, beacon_seconds)
+        return found

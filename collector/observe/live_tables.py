@@ -11,6 +11,7 @@ import numpy as np
 from collector.analysis.usage import to_quantities
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.extensions import extend
+from collector.common.liveness import LivenessRule
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage
@@ -48,7 +49,8 @@ class LiveTables:
         self._nodes = NodeTable(config, own_host)
         self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
         self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
-        self._builder = SnapshotBuilder(config)
+        self.liveness = LivenessRule(config.liveness.down_after_beacons)
+        self._builder = SnapshotBuilder(config, self.liveness)
         self.parts: tuple[LivePart, ...] = tuple(kind(config) for kind in extend("live", "LIVE"))
         """What features keep about the cluster, in the order of their table."""
         self._snapshot_seconds = placement.snapshot_seconds

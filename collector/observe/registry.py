@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from collector.analysis.usage import UsageWeights
-from collector.common.liveness import Liveness, liveness_of
+from collector.common.liveness import Liveness
 from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig
 from collector.history.interface import WindowEnd, is_pulled
@@ -45,7 +45,6 @@ class Registry:
 
     def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
         """`own_host` is the host name of the collector; empty if it is on none of the nodes."""
-        self._down_after_beacons = config.liveness.down_after_beacons
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._entries: dict[str, TrackedNode] = {}
         self._out_of_memory: dict[str, float] = {}
@@ -54,8 +53,7 @@ class Registry:
         self.parts = self.tables.parts
         self.probes = ServiceProbes()
         self.service_energy = ServiceEnergy()
-        self.restored_at = 0.0
-        """When reports were restored from the history. Since then, a node has time to report again."""
+        self.liveness = self.tables.liveness
         self.limits = NodeLimits(config.limits, self.usage)
 
     def part(self, kind: type[AnyLivePart]) -> AnyLivePart:
@@ -212,7 +210,7 @@ class Registry:
         """
         for name, entry in list(self._entries.items()):
             # A node that was switched off sends no reports, and may be switched on again.
-            silent_since = max(entry.last_report_at, self.restored_at)
+            silent_since = max(entry.last_report_at, self.liveness.restored_at)
             if now - silent_since > self._forget_after_seconds and not self.tables.is_off(name):
                 self._remove(name)
         renamed = self._renamed(now)
@@ -231,7 +229,8 @@ class Registry:
         return {
             name: entry.last_report_at
             for name, entry in self._entries.items()
-            if self._liveness(entry, now, max(entry.last_report_at, self.restored_at)) is Liveness.DOWN
+            if self._liveness(entry, now, max(entry.last_report_at, self.liveness.restored_at))
+            is Liveness.DOWN
         }
 
     def running_containers(self, nodes: Iterable[str]) -> dict[str, list[ContainerState]]:
@@ -330,5 +329,5 @@ class Registry:
 
     def _liveness(self, entry: TrackedNode, now: float, since: float | None = None) -> Liveness:
         """Whether a node is up; `since` replaces the time of its last report of any run."""
-        age_seconds = now - (entry.last_report_at if since is None else since)
-        return liveness_of(self._down_after_beacons, age_seconds, entry.beacon_seconds)
+        last_report_at = entry.last_report_at if since is None else since
+        return self.liveness.of(now, last_report_at, entry.beacon_seconds)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Floats, Rows
-from collector.common.liveness import liveness_column
+from collector.common.liveness import LivenessRule
 from collector.config import CollectorConfig
 from collector.observe.node_columns import NodeColumns, NodeTable
 from collector.observe.table import Table, places
@@ -62,8 +62,8 @@ class _Copy(NamedTuple):
 class SnapshotBuilder:
     """Builds snapshots, and reuses the parts that did not change since the last one."""
 
-    def __init__(self, config: CollectorConfig) -> None:
-        self._down_after_beacons = config.liveness.down_after_beacons
+    def __init__(self, config: CollectorConfig, liveness: LivenessRule) -> None:
+        self._liveness = liveness
         self._domain_label = config.placement.domain_label
         self._spans_nodes = config.driver.spans_nodes
         self.analysed = unknown_services(())
@@ -210,17 +210,16 @@ class SnapshotBuilder:
     def _nodes(self, copy: _Copy, tasks: Tasks, now: float) -> Nodes:
         columns, names = copy.node_columns, copy.names
         count = len(names.nodes)
-        report_age_seconds = np.maximum(0.0, now - columns.last_report_at)
         return Nodes(
             names=names.nodes,
             capacity=columns.capacity,
             used=columns.used,
             reported_watts=columns.reported_watts,
             busy=columns.busy,
-            liveness=liveness_column(self._down_after_beacons, report_age_seconds, columns.beacon_seconds),
+            liveness=self._liveness.column(now, columns.last_report_at, columns.beacon_seconds),
             on=columns.on,
             accepts=columns.accepts,
-            report_age_seconds=report_age_seconds,
+            report_age_seconds=np.maximum(0.0, now - columns.last_report_at),
             generation=columns.generation,
             failures=np.rint(copy.failures).astype(np.int32),
             bottleneck=columns.bottleneck,

@@ -142,6 +142,28 @@ async def test_a_collector_that_restores_leaves_the_lease_to_another_one(
     assert (await other.take()).mine
 
 
+async def test_nodes_are_not_down_because_a_start_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, clock = settings(tmp_path / "history.db"), Clock()
+    async with collecting(config, clock) as collector:
+        await collector.send(report())
+    load = History.load_usage
+
+    async def load_later(*given: Any) -> StoredHistograms:
+        clock.now += 600
+        return await load(*given)
+
+    monkeypatch.setattr(History, "load_usage", load_later)
+    async with running(config, clock=clock) as started:
+        core = started.core
+        assert core.registry.node_count(clock.now)[Liveness.UP] == 1
+        assert (await core.snapshot()).nodes.liveness.tolist() == [Liveness.UP]
+        clock.now += 600
+        assert core.registry.node_count(clock.now)[Liveness.DOWN] == 1
+        assert (await core.snapshot()).nodes.liveness.tolist() == [Liveness.DOWN]
+
+
 async def answer(collector: Client, method: str, path: str) -> tuple[int, Any]:
     body = encode([partial_report(sequence=2)]) if path == "/v1/reports" else b"{}"
     async with collector.http.request(

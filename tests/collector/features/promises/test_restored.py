@@ -112,7 +112,7 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
             await restore(core)
             await restore_usage(core)
             for registry in (core.registry, undisturbed):
-                registry.restored_at = 0.0
+                registry.liveness.restored_at = 0.0
                 note_silence(registry, cluster.now)
             if len(sent) == len(_NODES) and not history.stats().reports:
                 await store_reports(core, sent)
@@ -156,7 +156,7 @@ async def _operate(  # noqa: PLR0913, PLR0917 - the two collectors, and all that
         case "silence":
             cluster.now += _DOWN_SECONDS
             for registry in (core.registry, undisturbed):
-                registry.restored_at = 0.0
+                registry.liveness.restored_at = 0.0
                 note_silence(registry, cluster.now)
             return
         case _:
