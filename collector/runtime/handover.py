@@ -6,9 +6,9 @@ step that pickles or unpickles holds the interpreter lock, copying arrays to or 
 
 import pickle
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import chain, islice
+from itertools import chain
 from socket import MSG_WAITALL, socket
 from typing import Any, NamedTuple
 from weakref import ref
@@ -25,6 +25,7 @@ _COUNT, _SIZE = struct.Struct("<I"), struct.Struct("<Q")
 _BUFFER_BYTES = 16_384
 """Smaller arrays are cheaper inside a message."""
 _ITEMS_AT_ONCE = 2_000
+"""Counting the items of items, such as the images of a node."""
 _Known = dict[int, tuple[int, Callable[[], object]]]
 """Numbers of values by identity, with a reference that shows whether it is still the same value."""
 _DIVIDED = (Nodes, Tasks, Services, PowerCurves, Claims, SnapshotPart)
@@ -97,16 +98,20 @@ class Keep(NamedTuple):
 
 def pieces(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any value
     """Yield a value in parts of its own type, each of which is pickled quickly."""
-    if type(value) is tuple:
-        for start in range(0, max(1, len(value)), _ITEMS_AT_ONCE):
-            yield value[start : start + _ITEMS_AT_ONCE]
-    elif isinstance(value, Mapping):
-        items = iter(value.items())
-        yield dict(islice(items, _ITEMS_AT_ONCE))
-        while more := dict(islice(items, _ITEMS_AT_ONCE)):
-            yield more
-    else:
+    if type(value) is not tuple and not isinstance(value, Mapping):
         yield value
+        return
+    kind, items = (dict, value.items()) if isinstance(value, Mapping) else (tuple, value)
+    part, count = [], 0
+    for each in items:
+        inner = each[1] if kind is dict else each
+        part.append(each)
+        count += 1 if isinstance(inner, str) or not isinstance(inner, Collection) else 1 + len(inner)
+        if count >= _ITEMS_AT_ONCE:
+            yield kind(part)
+            part, count = [], 0
+    if part or not value:
+        yield kind(part)
 
 
 class Sender:

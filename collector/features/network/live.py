@@ -23,6 +23,7 @@ class NodeImages(LivePart):
         """By node."""
         self.unsaved: set[str] = set()
         """Nodes whose images have changed, or that are gone, since they were stored."""
+        self._last = ImageTable(references=())
 
     def apply(
         self,
@@ -45,11 +46,13 @@ class NodeImages(LivePart):
             self.unsaved.add(node)
 
     def snapshot_part(self, snapshot: Snapshot) -> ImageTable | None:
-        """The images of the nodes of a snapshot; None if no node reported any."""
+        """The images of the nodes of a snapshot, the same object until they change; None without any."""
         if not self.references:
             return None
-        names = snapshot.nodes.names
-        return ImageTable(references=tuple(self.references.get(each, _NO_IMAGES) for each in names))
+        references = tuple(self.references.get(each, _NO_IMAGES) for each in snapshot.nodes.names)
+        if references != self._last.references:
+            self._last = ImageTable(references=references)
+        return self._last
 
 
 LIVE = (Mesh, ApplicationBuilder, NodeImages)

@@ -27,7 +27,7 @@ from collector.decide.policies.resolve import resolve
 from collector.history.sqlite.history import open_sqlite
 from collector.observe.registry import Registry
 from collector.runtime.analysis import AnalysisJob
-from collector.runtime.handover import Held, Keep, Piece, Receiver, Sender
+from collector.runtime.handover import Held, Keep, Piece, Receiver, Sender, pieces
 from collector.runtime.parts import Core
 from collector.runtime.worker import Worker, child_process
 from collector.serve.api.cluster import ready
@@ -226,6 +226,16 @@ def test_a_snapshot_arrives_as_it_was_sent_and_what_did_not_change_is_not_sent_a
             there.cached("answer", lambda: 43)
             folded = taken.with_pending(replace(taken.nodes), taken.services, taken.pending, 1)
             assert received(sender, receiver, folded).cached("answer", lambda: 44) == 43
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_large_values_are_sent_in_parts_that_count_what_is_inside(count: int) -> None:
+    of_nodes = tuple(frozenset(f"image{node}.{each}" for each in range(50)) for node in range(count))
+    for value in (of_nodes, dict(enumerate(of_nodes))):
+        parts = list(pieces(value))
+        assert max(map(len, parts)) <= 40
+        assert {type(each) for each in parts} == {type(value)}
+        assert [each for part in parts for each in part] == list(value)
 
 
 @pytest.mark.slow

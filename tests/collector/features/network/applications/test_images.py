@@ -46,6 +46,19 @@ def test_the_newest_list_of_each_node_counts() -> None:
     assert where(registry, "web:1") == ["beta"], "an agent that restarts lists them a moment later"
 
 
+def test_snapshots_share_the_table_until_images_change() -> None:
+    registry = Registry(EAGER)
+    registry.apply(report("alpha"), START)
+    registry.apply(partial_report("alpha", sequence=2, images=("web:1",)), START)
+    first, second = (registry.tables.snapshot(START + each).part(ImageTable) for each in range(2))
+    assert first is second
+    registry.apply(partial_report("alpha", sequence=3, images=("web:2",)), START)
+    third = registry.tables.snapshot(START + 2).part(ImageTable)
+    assert third is not first
+    assert third is not None
+    assert third.on_nodes("web:2").all()
+
+
 async def test_images_survive_a_restart_of_the_collector_and_those_of_removed_nodes_do_not(
     tmp_path: Path,
 ) -> None:
