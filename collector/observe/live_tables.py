@@ -34,6 +34,7 @@ from wire.resources import Quantities, Resource
 
 _LAXEST_CLASS = 4
 _GROUPS_AT_ONCE = 500
+_ROWS_AT_ONCE = 5_000
 _SHORT_ID = re.compile("[0-9a-f]{12}")
 """The host name inside a container is the beginning of its id."""
 
@@ -112,21 +113,51 @@ class LiveTables:
         """Fill in the windows of existing nodes and containers from the history.
 
         `successors` are the containers that replaced others in moves, by the ids of those.
+
+        The lock is released now and then: no row changes before reports arrive.
         """
-        with self._lock:
-            rows = [
-                self._nodes.row(node)
-                if container is None
-                else self._tasks.last_row(node, container, successors)
-                for node, container in usage.subjects
-            ]
-            row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
-            is_node = np.array([container is None for _, container in usage.subjects], dtype=np.bool_)
-            sums = usage.sums
-            known, of_node = (row != NOWHERE)[sums.subject], is_node[sums.subject]
-            capacity = self._nodes.table.columns.capacity
-            _restore(self._nodes.windows, sums, row, known & of_node, capacity)
-            _restore(self._tasks.windows, sums, row, known & ~of_node)
+        rows: list[int | None] = []
+        for start in range(0, len(usage.subjects), _GROUPS_AT_ONCE):
+            with self._lock:
+                rows += [
+                    self._nodes.row(node)
+                    if container is None
+                    else self._tasks.last_row(node, container, successors)
+                    for node, container in usage.subjects[start : start + _GROUPS_AT_ONCE]
+                ]
+        row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
+        is_node = np.array([container is None for _, container in usage.subjects], dtype=np.bool_)
+        sums = usage.sums
+        known, of_node = (row != NOWHERE)[sums.subject], is_node[sums.subject]
+        capacity = self._nodes.table.columns.capacity
+        self._restore(self._nodes.windows, sums, row, known & of_node, capacity)
+        self._restore(self._tasks.windows, sums, row, known & ~of_node)
+
+    def _restore(
+        self,
+        windows: UsageWindows,
+        stored: BucketSums,
+        rows: Rows,
+        which: Flags,
+        unit: Floats | None = None,
+    ) -> None:
+        """Fill in some of the stored buckets; `unit` turns values into shares of a unit per row."""
+        row, buckets, totals = rows[stored.subject[which]], stored.bucket[which], stored.totals[which]
+        if unit is not None:
+            totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
+        known = ~np.isnan(totals)
+        weighed = np.where(known, totals, 0.0)
+        seconds = np.where(known, stored.seconds[which][:, np.newaxis], 0.0)
+        for bucket in np.unique(buckets).tolist():
+            some = np.flatnonzero(buckets == bucket)
+            found, place = np.unique(row[some], return_inverse=True)
+            # Each resource by itself: `np.add.at` takes longer.
+            sums = [sum_by_node(place, each[some], found.size) for each in (weighed, seconds)]
+            # The last rows first, so that a bucket grows only once.
+            for end in range(found.size, 0, -_ROWS_AT_ONCE):
+                part = slice(max(0, end - _ROWS_AT_ONCE), end)
+                with self._lock:
+                    windows.restore(found[part], bucket, *(each[part] for each in sums))
 
     def _advance(self, now: float) -> None:
         """Close the buckets of the windows that ended."""
@@ -332,21 +363,3 @@ class LiveTables:
                 },
             )
             return self._last
-
-
-def _restore(
-    windows: UsageWindows, stored: BucketSums, rows: Rows, which: Flags, unit: Floats | None = None
-) -> None:
-    """Fill in some of the stored buckets; `unit` turns values into shares of a unit per row."""
-    row, buckets, totals = rows[stored.subject[which]], stored.bucket[which], stored.totals[which]
-    if unit is not None:
-        totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
-    known = ~np.isnan(totals)
-    weighed = np.where(known, totals, 0.0)
-    seconds = np.where(known, stored.seconds[which][:, np.newaxis], 0.0)
-    for bucket in np.unique(buckets).tolist():
-        some = np.flatnonzero(buckets == bucket)
-        found, place = np.unique(row[some], return_inverse=True)
-        # Each resource by itself: `np.add.at` takes longer.
-        sums = (sum_by_node(place, each[some], found.size) for each in (weighed, seconds))
-        windows.restore(found, bucket, *sums)

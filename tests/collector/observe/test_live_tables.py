@@ -2,6 +2,7 @@ import json
 import math
 import threading
 from dataclasses import fields, replace
+from unittest.mock import MagicMock
 
 import msgspec
 import numpy as np
@@ -12,11 +13,24 @@ from hypothesis import strategies as st
 from collector.common.liveness import Liveness
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, LivenessConfig, PlacementConfig
+from collector.history.interface import StoredUsage
+from collector.history.timeline import BucketSums
+from collector.observe import live_tables
 from collector.observe.registry import Registry
 from collector.observe.updates import Allocation
+from collector.observe.windows import BUCKET_SECONDS
 from collector.snapshot.columns import Four
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
-from tests.collector.builders import CURVE, HEARTBEAT, START, container, partial_report, report, state
+from tests.collector.builders import (
+    CURVE,
+    HEARTBEAT,
+    START,
+    apply_report,
+    container,
+    partial_report,
+    report,
+    state,
+)
 from tests.collector.listed import list_nodes
 from tests.collector.observe.reference import assert_same, reference_snapshot
 from tests.collector.report_strategies import clusters, deliveries, patient
@@ -460,3 +474,32 @@ def test_labels_of_a_service_override_those_of_its_containers() -> None:
     assert traits(START + 5) == (4, TaskKind.DAEMON, True)
     registry.tables.put_allocations([replace(promise, labels={})])
     assert traits(START + 10) == (1, TaskKind.SERVICE, True)
+
+
+def test_restored_windows_are_written_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    containers, first = [f"c{number}" for number in range(7)], int(START // BUCKET_SECONDS) - 3
+    rows = [(subject, first + bucket) for subject in range(len(containers) + 1) for bucket in range(3)]
+    subject, bucket = np.array(rows).T
+    seconds = np.full(len(rows), BUCKET_SECONDS)
+    totals = np.array([[(1 + each) * BUCKET_SECONDS] * 4 for each in range(len(rows))])
+    sums = BucketSums(subject, bucket, seconds, totals, np.ones((len(rows), 0)))
+    usage = StoredUsage([("alpha", None), *(("alpha", f"id-of-{each}") for each in containers)], sums)
+
+    def restored() -> tuple[Snapshot, int]:
+        registry, turns = make_registry(), MagicMock(wraps=threading.Lock())
+        apply_report(registry, report(containers=[container(each) for each in containers]), START)
+        monkeypatch.setattr(registry.tables, "_lock", turns)
+        turns.__enter__.side_effect = turns.acquire
+        turns.__exit__.side_effect = lambda *_: turns.release()
+        registry.tables.restore_windows(usage, {})
+        count = turns.acquire.call_count
+        return registry.tables.snapshot(START), count
+
+    whole, few = restored()
+    for name in ("_ROWS_AT_ONCE", "_GROUPS_AT_ONCE"):
+        monkeypatch.setattr(live_tables, name, 2)
+    parts, many = restored()
+    np.testing.assert_array_equal(whole.tasks.windows.amounts, parts.tasks.windows.amounts)
+    assert np.unique(parts.tasks.windows.amounts[:, -3:]).size == 3 * len(containers)
+    # In each bucket, the node and four parts of its containers; before, four parts to find all rows.
+    assert (few, many) == (1 + 3 * 2, 4 + 3 * (1 + 4))
