@@ -1,5 +1,6 @@
 """The planner runs a policy, and records its plan with its input, a snapshot; plans for room too."""
 
+import asyncio
 import logging
 import re
 from collections import Counter
@@ -133,7 +134,7 @@ class Planner:
         )
         waiting = self._situation.waiting.keys() | self._situation.completed.stopped.keys()
         try:
-            packed = await self._situation.core.worker.run(pack, snapshot)
+            packed = await asyncio.to_thread(pack, snapshot)
             decision = await self._situation.journal.add(decision, packed, waiting)
         except BaseException:
             # It is made again: nobody knows of it.

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 ENDED = "the process that computes ended"
-_READY = "the process that computes works again"
+_WORKS = "the process that computes works again"
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """It computes on one core: the others serve."""
@@ -79,6 +79,8 @@ class ChildProcess(Worker):
         self._waiting: dict[int, tuple[asyncio.Future[list[Any]], list[Any]]] = {}
         self._connection: socket.socket | None = None
         self._sender = Sender()
+        self._trusted_at = 0.0
+        """When a result shows that the process works: not before, if it has just ended again and again."""
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="worker")
 
     async def _run(
@@ -121,6 +123,8 @@ class ChildProcess(Worker):
             self._outages.begin(Dependency.WORKER, problem)
             is_early = time.monotonic() - started_at < 2 * _LONGEST_PAUSE_SECONDS
             pause_seconds = max(_FIRST_PAUSE_SECONDS, 2 * pause_seconds * is_early)
+            is_repeated = pause_seconds > _FIRST_PAUSE_SECONDS
+            self._trusted_at = time.monotonic() + 2 * _LONGEST_PAUSE_SECONDS * is_repeated
             await asyncio.sleep(min(_LONGEST_PAUSE_SECONDS, pause_seconds))
 
     def _start(self, ended: asyncio.Event) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
@@ -165,7 +169,8 @@ class ChildProcess(Worker):
                 while True:
                     number, is_last, content = receive(connection)
                     if number is None:
-                        loop.call_soon_threadsafe(self._outages.end, Dependency.WORKER, _READY)
+                        name, level, text = content
+                        logging.getLogger(name).log(level, "%s", text)
                     elif is_last:
                         loop.call_soon_threadsafe(self._finish, number, content)
                     elif waiting := self._waiting.get(number):
@@ -176,6 +181,8 @@ class ChildProcess(Worker):
                 loop.call_soon_threadsafe(ended.set)
 
     def _finish(self, number: int, error: BaseException | None) -> None:
+        if time.monotonic() >= self._trusted_at:
+            self._outages.end(Dependency.WORKER, _WORKS)
         done, found = self._waiting.get(number, (None, []))
         if done is None or done.done():
             return

@@ -1,5 +1,6 @@
 """The child process of `collector.runtime.worker`: computes what it is asked, until the collector is gone."""
 
+import logging
 import os
 import pickle
 import resource
@@ -29,7 +30,7 @@ def main(descriptor: int) -> None:
     messages: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_read, args=(connection, messages), daemon=True).start()
     workplace, snapshots = Workplace(), Receiver()
-    send(connection, (None, False, None))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[_ToCollector(connection)])
     while True:
         message = messages.get()
         if isinstance(message, Piece | Keep):
@@ -46,9 +47,20 @@ def main(descriptor: int) -> None:
             send(connection, (number, True, error))
 
 
+class _ToCollector(logging.Handler):
+    """Lets the collector log."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def emit(self, record: logging.LogRecord) -> None:
+        send(self._connection, (None, False, (record.name, record.levelno, self.format(record))))
+
+
 def limit_process() -> None:
     """Let the collector go first: for the CPU, and if memory runs out."""
-    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    half = memory_bytes() // 2
     for limit in (
         lambda: os.nice(_NICE),
         lambda: resource.setrlimit(resource.RLIMIT_DATA, (half, half)),
@@ -57,6 +69,20 @@ def limit_process() -> None:
         # A sandbox may forbid this; then the sandbox sets the limits.
         with suppress(OSError, ValueError):
             limit()
+
+
+def memory_bytes(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Return the memory of the host, or the least limit of the control groups of this process."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controller, path = line.split(":", 2)
+            group = groups / controller / path.lstrip("/")
+            for each in (group, *group.parents):
+                for name in ("memory.max", "memory.limit_in_bytes"):
+                    with suppress(OSError, ValueError):
+                        found.append(int((each / name).read_text()))
+    return min(found)
 
 
 def _read(connection: socket.socket, messages: "SimpleQueue[Any]") -> None:

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -11,10 +12,12 @@ from collector.act.loop import Actor, ControlLoop, controlling, follow_up
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.act.verification import target_of
+from collector.common.errors import WorkerUnavailable
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.orchestrator import Mode
 from collector.decide.policies.actions import Move
 from collector.decide.policies.interface import Plan
+from collector.runtime.worker import Worker
 from collector.snapshot.tables import NOWHERE
 from tests.collector.act.builders import (
     CHOSEN,
@@ -364,6 +367,21 @@ async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> 
         assert await actor.situation.renew_lease()
     stage.begin()
     assert (await heal(actor)).outcome is DecisionOutcome.DONE
+
+
+async def test_a_decision_is_recorded_while_no_plan_can_be_made(stage: Stage) -> None:
+    class Ended(Worker):
+        async def run(self, *_given: object) -> NoReturn:
+            raise WorkerUnavailable("it is started again")
+
+    stage.core = replace(stage.core, worker=Ended())
+    actor = await actor_of(stage, FakeDriver(view_now=view()))
+    snapshot = await actor.situation.snapshot()
+    decision = await actor.planner.record(
+        Trigger.BROWNOUT, Decider.of(CHOSEN), snapshot, Plan(left=("nothing helps",))
+    )
+    assert decision is not None
+    assert await actor.situation.journal.input_of(decision.id) is not None
 
 
 async def test_the_timer_policy_waits_from_when_control_begins(stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """Computations in a child process: the same answers as without it, and what happens when it ends."""
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from collector.runtime.analysis import AnalysisJob
 from collector.runtime.handover import Held, Keep, Piece, Receiver, Sender, pieces
 from collector.runtime.parts import Core
 from collector.runtime.worker import Worker, child_process
+from collector.runtime.worker_process import memory_bytes
 from collector.serve.api.cluster import ready
 from collector.snapshot.codec import pack
 from collector.snapshot.tables import Snapshot
@@ -57,6 +59,10 @@ def ask_wrongly() -> None:
 
 def fail() -> None:
     raise ZeroDivisionError("by mistake")
+
+
+def warn(node: str) -> None:
+    logging.getLogger("collector.odd").warning("node %s is odd", node)
 
 
 def wait_for(path: str, seconds: float) -> None:
@@ -135,6 +141,53 @@ async def test_a_killed_process_fails_its_calls_shows_and_returns_with_a_full_pa
         check_same(await job.analyse(), await same.analyse())
         await until(lambda: not outages.problems)
         assert caplog.text.count("signal 9") == 1
+
+
+@pytest.mark.slow
+async def test_a_process_that_ends_again_and_again_is_one_outage(caplog: pytest.LogCaptureFixture) -> None:
+    outages = Outages()
+    async with child_process(outages) as worker:
+        for starts in (1, 2):
+            await until(lambda starts=starts: worker.pid and worker.starts == starts)
+            assert not outages.problems or starts > 1
+            await worker.run(pid)
+            assert not outages.problems, "it has computed something"
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            await until(lambda: outages.problems)
+        await until(lambda: worker.pid)
+        await worker.run(pid)
+        assert len(outages.problems) == 1
+    assert caplog.text.count("signal 9") == 2
+
+
+@pytest.mark.slow
+async def test_the_process_logs_where_the_collector_does(caplog: pytest.LogCaptureFixture) -> None:
+    async with child_process(Outages()) as worker:
+        await until(lambda: worker.pid)
+        await worker.run(warn, "web")
+        assert caplog.record_tuples == [("collector.odd", logging.WARNING, "node web is odd")]
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "name"),
+    [
+        ("0::/system.slice/it.service", "system.slice", "memory.max"),
+        ("4:memory:/docker/1", "memory/docker/1", "memory.limit_in_bytes"),
+        ("4:memory:/not/here", "memory", "memory.limit_in_bytes"),
+    ],
+)
+def test_the_memory_of_the_process_is_that_of_its_control_groups(
+    tmp_path: Path, line: str, path: str, name: str
+) -> None:
+    own = tmp_path / "own"
+    assert memory_bytes(tmp_path, own) == psutil.virtual_memory().total
+    own.write_text(f"1:name=systemd:/\n{line}\n")
+    (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_bytes(tmp_path, own) == psutil.virtual_memory().total
+    (tmp_path / path / name).write_text("1000000\n")
+    assert memory_bytes(tmp_path, own) == 1_000_000
 
 
 @pytest.mark.slow
