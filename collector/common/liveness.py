@@ -33,30 +33,11 @@ _SHORTEST_BEACON_SECONDS = 5.0
 """Lower bound of the beacon interval; also used before a node has reported its own."""
 
 
-def liveness_of(down_after_beacons: float, report_age_seconds: float, beacon_seconds: float) -> Liveness:
-    """Return the liveness of one node, by the number of beacons that it missed."""
-    down_seconds = down_after_beacons * max(beacon_seconds, _SHORTEST_BEACON_SECONDS)
-    if report_age_seconds > down_seconds:
-        return Liveness.DOWN
-    return Liveness.SUSPECT if report_age_seconds > _SUSPECT_RATIO * down_seconds else Liveness.UP
-
-
-def liveness_column(
-    down_after_beacons: float, report_age_seconds: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
-) -> NDArray[np.int8]:
-    """Return the liveness of many nodes, as `liveness_of` does for one."""
-    down_seconds = down_after_beacons * np.maximum(beacon_seconds, _SHORTEST_BEACON_SECONDS)
-    codes = np.full(report_age_seconds.size, Liveness.UP, dtype=np.int8)
-    codes[report_age_seconds > _SUSPECT_RATIO * down_seconds] = Liveness.SUSPECT
-    codes[report_age_seconds > down_seconds] = Liveness.DOWN
-    return codes
-
-
 class LivenessRule:
-    """Whether nodes are up, by their last reports; while a start restores, no report can arrive.
+    """Whether nodes are up, by the number of beacons that they missed since their last reports.
 
-    Until all is restored, nodes are as they were at the start. From then on, those that were not down have
-    as long to report as after a report.
+    While a start restores, no report can arrive: nodes are as they were at the start. From then on, those
+    that were not down have as long to report as after a report.
     """
 
     def __init__(self, down_after_beacons: float) -> None:
@@ -66,22 +47,28 @@ class LivenessRule:
         """Infinite while a start restores."""
 
     def of(self, now: float, last_report_at: float, beacon_seconds: float) -> Liveness:
-        """The liveness of one node."""
-        rule = self._down_after_beacons
-        found = liveness_of(rule, self.started_at - last_report_at, beacon_seconds)
+        """Return the liveness of one node."""
+        down_seconds = self._down_after_beacons * max(beacon_seconds, _SHORTEST_BEACON_SECONDS)
+        age_seconds = self.started_at - last_report_at
         if now >= self.restored_at:
-            since = last_report_at if found is Liveness.DOWN else max(last_report_at, self.restored_at)
-            found = liveness_of(rule, now - since, beacon_seconds)
-        return found
+            is_lost = age_seconds > down_seconds
+            age_seconds = now - (last_report_at if is_lost else max(last_report_at, self.restored_at))
+        if age_seconds > down_seconds:
+            return Liveness.DOWN
+        return Liveness.SUSPECT if age_seconds > _SUSPECT_RATIO * down_seconds else Liveness.UP
 
     def column(
         self, now: float, last_report_at: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
     ) -> NDArray[np.int8]:
-        """The liveness of many nodes."""
-        rule = self._down_after_beacons
-        found = liveness_column(rule, self.started_at - last_report_at, beacon_seconds)
+        """Return the liveness of many nodes, as `of` does for one."""
+        down_seconds = self._down_after_beacons * np.maximum(beacon_seconds, _SHORTEST_BEACON_SECONDS)
+        age_seconds = self.started_at - last_report_at
         if now >= self.restored_at:
-            heard_at = np.maximum(last_report_at, self.restored_at)
-            since = np.where(found == Liveness.DOWN, last_report_at, heard_at)
-            found = liveness_column(rule, now - since, beacon_seconds)
-        return found
+            is_lost = age_seconds > down_seconds
+            age_seconds = now - np.where(
+                is_lost, last_report_at, np.maximum(last_report_at, self.restored_at)
+            )
+        codes = np.full(age_seconds.size, Liveness.UP, dtype=np.int8)
+        codes[age_seconds > _SUSPECT_RATIO * down_seconds] = Liveness.SUSPECT
+        codes[age_seconds > down_seconds] = Liveness.DOWN
+        return codes

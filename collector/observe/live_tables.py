@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
@@ -25,7 +25,6 @@ from collector.observe.table import places
 from collector.observe.task_columns import TaskTable
 from collector.observe.task_lists import TaskList
 from collector.observe.updates import GENERATION_LABELS, REGION_LABELS, Allocation, NodePlacement, Succession
-from collector.observe.windows import UsageWindows
 from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
@@ -116,48 +115,25 @@ class LiveTables:
 
         The lock is released now and then: no row changes before reports arrive.
         """
-        rows: list[int | None] = []
-        for start in range(0, len(usage.subjects), _GROUPS_AT_ONCE):
+        row = np.full(len(usage.subjects), NOWHERE, dtype=np.intp)
+        for place, (node, container) in enumerate(usage.subjects):
             with self._lock:
-                rows += [
+                found = (
                     self._nodes.row(node)
                     if container is None
                     else self._tasks.last_row(node, container, successors)
-                    for node, container in usage.subjects[start : start + _GROUPS_AT_ONCE]
-                ]
-        row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
+                )
+            row[place] = NOWHERE if found is None else found
         is_node = np.array([container is None for _, container in usage.subjects], dtype=np.bool_)
         sums = usage.sums
         known, of_node = (row != NOWHERE)[sums.subject], is_node[sums.subject]
         capacity = self._nodes.table.columns.capacity
-        self._restore(self._nodes.windows, sums, row, known & of_node, capacity)
-        self._restore(self._tasks.windows, sums, row, known & ~of_node)
-
-    def _restore(
-        self,
-        windows: UsageWindows,
-        stored: BucketSums,
-        rows: Rows,
-        which: Flags,
-        unit: Floats | None = None,
-    ) -> None:
-        """Fill in some of the stored buckets; `unit` turns values into shares of a unit per row."""
-        row, buckets, totals = rows[stored.subject[which]], stored.bucket[which], stored.totals[which]
-        if unit is not None:
-            totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
-        known = ~np.isnan(totals)
-        weighed = np.where(known, totals, 0.0)
-        seconds = np.where(known, stored.seconds[which][:, np.newaxis], 0.0)
-        for bucket in np.unique(buckets).tolist():
-            some = np.flatnonzero(buckets == bucket)
-            found, place = np.unique(row[some], return_inverse=True)
-            # Each resource by itself: `np.add.at` takes longer.
-            sums = [sum_by_node(place, each[some], found.size) for each in (weighed, seconds)]
-            # The last rows first, so that a bucket grows only once.
-            for end in range(found.size, 0, -_ROWS_AT_ONCE):
-                part = slice(max(0, end - _ROWS_AT_ONCE), end)
-                with self._lock:
-                    windows.restore(found[part], bucket, *(each[part] for each in sums))
+        for part in _parts(sums, row, known & of_node, capacity):
+            with self._lock:
+                self._nodes.windows.restore(*part)
+        for part in _parts(sums, row, known & ~of_node):
+            with self._lock:
+                self._tasks.windows.restore(*part)
 
     def _advance(self, now: float) -> None:
         """Close the buckets of the windows that ended."""
@@ -363,3 +339,24 @@ class LiveTables:
                 },
             )
             return self._last
+
+
+def _parts(
+    stored: BucketSums, rows: Rows, which: Flags, unit: Floats | None = None
+) -> Iterator[tuple[Rows, int, Floats, Floats]]:
+    """Yield some of the stored buckets, a few rows each; `unit` turns values into shares of it, by row."""
+    row, buckets, totals = rows[stored.subject[which]], stored.bucket[which], stored.totals[which]
+    if unit is not None:
+        totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
+    known = ~np.isnan(totals)
+    weighed = np.where(known, totals, 0.0)
+    seconds = np.where(known, stored.seconds[which][:, np.newaxis], 0.0)
+    for bucket in np.unique(buckets).tolist():
+        some = np.flatnonzero(buckets == bucket)
+        found, place = np.unique(row[some], return_inverse=True)
+        # Each resource by itself: `np.add.at` takes longer.
+        one, other = (sum_by_node(place, each[some], found.size) for each in (weighed, seconds))
+        # The last rows first, so that a bucket grows only once.
+        for end in range(found.size, 0, -_ROWS_AT_ONCE):
+            part = slice(max(0, end - _ROWS_AT_ONCE), end)
+            yield found[part], bucket, one[part], other[part]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Codes, Flags, Floats
-from collector.common.liveness import Liveness, liveness_column
+from collector.common.liveness import Liveness, LivenessRule
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.observe.agent_run import NodeChanges
@@ -100,7 +100,7 @@ class NodeTable:
         self._own_host = own_host
         self._own_node: str | None = None
         """The node that runs the collector in a container."""
-        self._down_after_beacons = config.liveness.down_after_beacons
+        self._liveness = LivenessRule(config.liveness.down_after_beacons)  # a restore does not change usage
         self._half_life_seconds = config.placement.failure_half_life_hours * 3600
         self._nodes: dict[str, _Node] = {}
         self._statuses: dict[str, NodeView] = {}
@@ -161,8 +161,7 @@ class NodeTable:
     def valid_until(self, now: float) -> Floats:
         """Until when the last state of each row holds: until its node is down."""
         columns = self.table.columns
-        age_seconds = now - columns.last_report_at
-        liveness = liveness_column(self._down_after_beacons, age_seconds, columns.beacon_seconds)
+        liveness = self._liveness.column(now, columns.last_report_at, columns.beacon_seconds)
         return np.where(liveness == Liveness.DOWN, columns.last_report_at, now)
 
     def apply_beacons(self, nodes: Iterable[str], at: float) -> None:

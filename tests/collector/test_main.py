@@ -105,10 +105,12 @@ async def test_a_start_answers_what_is_known_and_decides_nothing_until_usage_is_
             assert [(each["name"], each["availability"]) for each in await early.nodes()] == [("alpha", None)]
             # Without this feature, no policy makes room.
             room = [("POST", "/v1/room")] if "energy4cloud" in FEATURES else []
+            deploy = [("POST", "/v1/deploy")] if "deployments" in FEATURES else []
             for method, path in (
                 ("GET", "/readyz"),
                 ("POST", "/v1/hints/placement"),
                 *room,
+                *deploy,
                 ("POST", "/v1/reports"),
             ):
                 status, detail = await answer(early, method, path)
@@ -165,11 +167,14 @@ async def test_nodes_are_not_down_because_a_start_takes_long(
 
 
 async def answer(collector: Client, method: str, path: str) -> tuple[int, Any]:
-    body = encode([partial_report(sequence=2)]) if path == "/v1/reports" else b"{}"
+    bodies = {
+        "/v1/reports": encode([partial_report(sequence=2)]),
+        "/v1/deploy": b'{"services": [{"name": "web", "replicas": 1}]}',
+    }
     async with collector.http.request(
         method,
         collector.url + path,
-        data=body if method == "POST" else None,
+        data=bodies.get(path, b"{}") if method == "POST" else None,
         headers={"Content-Type": "application/json"},
     ) as response:
         return response.status, await response.json()

@@ -96,12 +96,10 @@ async def keep_running(
             if ready.is_set() or working is None or settings is working:
                 raise
             _log_rejected(error)
-            settings = working
-            continue
+            new = working
         if new is None:
             return
-        working = settings if ready.is_set() else working
-        settings = new
+        working, settings = settings if ready.is_set() else working, new
 
 
 @asynccontextmanager
@@ -138,7 +136,7 @@ async def _until_stop_or_new_settings(
             notify("STOPPING=1")
             return None
         reload.clear()
-        # Until it is ready, it says so only once.
+        # Otherwise the start goes on, and says itself when it is ready.
         if ready.is_set():
             reloading()
         try:

@@ -38,6 +38,7 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
     service fits nowhere; then nothing is reserved.
     """
     situation, core = loop.actor.situation, loop.actor.situation.core
+    core.require_state()
     if not request.dry and not situation.acts:
         raise ApiError(HTTPStatus.CONFLICT, f"nothing is deployed: {_why_it_does_not_act(situation)}", "$")
     replicas = sum(each.replicas for each in request.services)

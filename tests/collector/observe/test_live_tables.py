@@ -496,10 +496,9 @@ def test_restored_windows_are_written_a_few_rows_at_a_time(monkeypatch: pytest.M
         return registry.tables.snapshot(START), count
 
     whole, few = restored()
-    for name in ("_ROWS_AT_ONCE", "_GROUPS_AT_ONCE"):
-        monkeypatch.setattr(live_tables, name, 2)
+    monkeypatch.setattr(live_tables, "_ROWS_AT_ONCE", 2)
     parts, many = restored()
     np.testing.assert_array_equal(whole.tasks.windows.amounts, parts.tasks.windows.amounts)
     assert np.unique(parts.tasks.windows.amounts[:, -3:]).size == 3 * len(containers)
-    # In each bucket, the node and four parts of its containers; before, four parts to find all rows.
-    assert (few, many) == (1 + 3 * 2, 4 + 3 * (1 + 4))
+    # In each bucket, the node and four parts of its containers; before, all rows are found one by one.
+    assert (few, many) == (8 + 3 * 2, 8 + 3 * (1 + 4))
