@@ -105,7 +105,7 @@ async def running(
                 limits=limits,
             ) as address,
         ):
-            await restore_usage(core)
+            await restore_usage(core, analysis)
             async with (
                 controlling(control),
                 analysing(core, analysis),
@@ -184,8 +184,8 @@ async def restore(core: Core) -> None:
         core.outages.begin(Dependency.STATE, _RESTORING)
 
 
-async def restore_usage(core: Core) -> None:
-    """Restore the rest: usage, windows, and what features keep.
+async def restore_usage(core: Core, analysis: AnalysisJob) -> None:
+    """Restore the rest: usage, windows, what features keep, and what follows from it.
 
     Meanwhile, the server answers what is known, and says what is not. It makes no decision, gives no hint,
     and accepts no report: agents keep theirs.
@@ -203,6 +203,11 @@ async def restore_usage(core: Core) -> None:
     for jobs in extensions("jobs"):
         if hasattr(jobs, "restore"):
             await jobs.restore(core)
+    try:
+        # What was stored may be minutes old: hints wait for what is known now.
+        await analysis.analyse()
+    except Exception:
+        log.exception("the first analysis after the start failed")
     # Nodes can report again only from now on.
     registry.liveness.restored_at = core.clock()
     core.outages.end(Dependency.STATE, f"restored the usage in {time.monotonic() - began:.1f} s")

@@ -3,7 +3,7 @@ import signal
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from collector.act.lease import Lease, lease_path
+from collector.analysis.analysis import Analysis
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, HttpConfig
 from collector.features import FEATURES
@@ -20,6 +21,7 @@ from collector.history.interface import StoredHistograms
 from collector.history.sqlite.history import History
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
+from collector.runtime.analysis import AnalysisJob
 from tests.collector.act.builders import FakeDriver
 from tests.collector.builders import (
     HEARTBEAT,
@@ -119,6 +121,40 @@ async def test_a_start_answers_what_is_known_and_decides_nothing_until_usage_is_
         go_on.set()
         after = await starting
     assert after[1:] == before[1:]
+
+
+async def test_a_start_gives_no_hint_before_the_first_analysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, clock = settings(tmp_path / "history.db"), Clock()
+    async with collecting(config, clock) as collector:
+        await collector.send(report(containers=[container()]))
+    analyse, refused = AnalysisJob.analyse, asyncio.Event()
+
+    async def analyse_later(job: AnalysisJob) -> Analysis:
+        await refused.wait()
+        return await analyse(job)
+
+    monkeypatch.setattr(AnalysisJob, "analyse", analyse_later)
+    with free_port() as (port, held):
+        held.close()
+        config = msgspec.structs.replace(config, http=HttpConfig(listen=f"127.0.0.1:{port}"))
+
+        async def restart() -> HTTPStatus:
+            async with collecting(config, clock) as complete:
+                return (await answer(complete, "POST", "/v1/hints/placement"))[0]
+
+        starting = asyncio.create_task(restart())
+        async with aiohttp.ClientSession() as http:
+            early, status = Client(f"http://127.0.0.1:{port}", http, Clock()), None
+            while status is None:
+                with suppress(aiohttp.ClientConnectionError):
+                    status, _ = await answer(early, "POST", "/v1/hints/placement")
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            assert (await answer(early, "POST", "/v1/hints/placement"))[0] == HTTPStatus.SERVICE_UNAVAILABLE
+        refused.set()
+        assert await starting == HTTPStatus.OK
 
 
 async def test_a_collector_that_restores_leaves_the_lease_to_another_one(
@@ -285,6 +321,7 @@ async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) 
 COLLECTOR = """
 import asyncio, sys
 from collector.main import running
+from collector.runtime.analysis import AnalysisJob
 from tests.collector.builders import settings
 
 async def main():

@@ -25,6 +25,7 @@ from collector.features.promises.snapshot import TaskPromises
 from collector.history.sqlite.history import open_history
 from collector.main import restore, restore_usage, running
 from collector.observe.registry import Registry
+from collector.runtime.analysis import restored_analysis
 from collector.runtime.parts import Core
 from collector.serve.ingest import store_reports
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, partial_report, settings, state
@@ -110,7 +111,7 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
         async with open_history(config, Outages()) as history:
             core = Core(config, Registry(config), history, lambda: cluster.now)
             await restore(core)
-            await restore_usage(core)
+            await restore_usage(core, await restored_analysis(core))
             for registry in (core.registry, undisturbed):
                 registry.liveness.restored_at = 0.0
                 note_silence(registry, cluster.now)
