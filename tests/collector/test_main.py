@@ -140,7 +140,7 @@ async def test_a_start_gives_no_hint_before_the_first_analysis(
         held.close()
         config = msgspec.structs.replace(config, http=HttpConfig(listen=f"127.0.0.1:{port}"))
 
-        async def restart() -> HTTPStatus:
+        async def restart() -> int:
             async with collecting(config, clock) as complete:
                 return (await answer(complete, "POST", "/v1/hints/placement"))[0]
 
