@@ -14,7 +14,7 @@ from collector.config import CollectorConfig
 from collector.decide.question import check_policies
 from collector.main import running
 from wattpack.config.options import add_config_options, load_config
-from wattpack.service.runner import Watchdog, Work, keep_running, start_logging
+from wattpack.service.runner import Watchdog, Work, keep_running, notify, start_logging
 from wattpack.service.runner import run as run_service
 
 log = logging.getLogger("wattpack.collector")
@@ -55,6 +55,7 @@ async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
             status = f"listening on {collector.address.url}"
             log.info(status)
             feeding.cancel()
+            notify(f"STATUS={status}")  # the next notification of the watchdog may be long after
             feeding = asyncio.create_task(feed_watchdog(watchdog, collector.core.history.check, status))
             yield feeding
     finally:

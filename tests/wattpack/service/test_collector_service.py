@@ -94,3 +94,20 @@ async def test_sigterm_during_a_restore_ends_the_collector_and_closes_its_histor
     assert left_open(tmp_path) == []
     async with open_sqlite(config.history) as history:
         assert len((await history.load_state()).reports) == 1
+
+
+@pytest.mark.slow
+async def test_a_collector_that_is_ready_says_so_in_its_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[str] = []
+    with notify_socket(tmp_path) as systemd:
+        monkeypatch.setenv("NOTIFY_SOCKET", systemd.environment["NOTIFY_SOCKET"])
+        running = asyncio.create_task(keep_running(lambda: settings(tmp_path / "history.db"), _running))
+        while "READY=1" not in received:
+            await asyncio.sleep(0.01)
+            received += systemd.received()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 5)
+    statuses = [each for each in received[: received.index("READY=1")] if "STATUS=" in each]
+    assert "STATUS=listening on http://" in statuses[-1]
