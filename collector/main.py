@@ -82,7 +82,8 @@ async def running(
     """
     clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
-    listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
+    listen = parse_address(config.http.listen)
+    limits = ConnectionLimits.of_process(authenticates=listener.tokens is not None)
     await check_address(listen, "http.listen")
     outages = Outages()
     async with (

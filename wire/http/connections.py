@@ -37,13 +37,17 @@ class ConnectionLimits:
         """Connections that were closed because there were too many."""
 
     @classmethod
-    def of_process(cls) -> "ConnectionLimits":
-        """The limits that leave enough descriptors for the rest of the process."""
+    def of_process(cls, *, authenticates: bool = True) -> "ConnectionLimits":
+        """The limits that leave enough descriptors for the rest of the process.
+
+        Where nobody authenticates, all connections are those of callers.
+        """
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors == resource.RLIM_INFINITY:
             descriptors = _MOST
         most = min(_MOST, max(2 * _FEWEST, descriptors - _RESERVED))
-        return cls(max_unauthenticated=min(_MOST_UNAUTHENTICATED, most // 2), max_total=most)
+        few = min(_MOST_UNAUTHENTICATED, most // 2) if authenticates else most
+        return cls(max_unauthenticated=few, max_total=most)
 
     @property
     def open(self) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import resource
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -112,7 +113,7 @@ async def test_a_flood_of_connections_leaves_room_for_callers_with_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = ConnectionLimits(max_unauthenticated=8, max_total=12)
-    monkeypatch.setattr(ConnectionLimits, "of_process", lambda: limits)
+    monkeypatch.setattr(ConnectionLimits, "of_process", lambda **_: limits)
     async with guarding(tmp_path) as guarded, AsyncExitStack() as stack:
         address = urlsplit(guarded.client.url)
         assert await guarded.report(guarded.node, "alpha") == 200
@@ -129,6 +130,22 @@ async def test_a_flood_of_connections_leaves_room_for_callers_with_a_token(
                 async with other.get(guarded.client.url + "/v1/nodes", headers=headers) as answer:
                     assert answer.status == 200
         assert limits.open <= 12
+
+
+async def test_where_nobody_authenticates_callers_have_all_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (300, 300))
+    async with collecting(settings(tmp_path / "history.db")) as collector, AsyncExitStack() as stack:
+        address = urlsplit(collector.url)
+        opened = []
+        for _ in range(150):
+            opened.append(await asyncio.open_connection(address.hostname, address.port))
+            stack.callback(opened[-1][1].close)
+        reader, writer = opened[0]
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(10):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
 
 
 async def test_connections_of_one_token_are_limited(tmp_path: Path) -> None:
