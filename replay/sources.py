@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from replay.generators import papers, services
 from replay.generators.arrivals import Arrivals, ArrivalsSettings, generate_arrivals
@@ -85,6 +86,10 @@ def with_data(scenario: Scenario, locate: Locate) -> Scenario:
     hosts = scenario.hosts
     if scenario.hosts_dataset is not None:
         hosts = queues.read_hosts(find(scenario.hosts_dataset, HOSTS_FORMAT))
+        if scenario.hosts_ratio < 1:
+            random = np.random.default_rng([scenario.simulation.seed, len("hosts")])
+            kept = random.choice(len(hosts), round(scenario.hosts_ratio * len(hosts)), replace=False)
+            hosts = tuple(hosts[place] for place in sorted(kept.tolist()))
     return msgspec.structs.replace(scenario, hosts=hosts, startup=startup)
 
 

@@ -164,7 +164,6 @@ def _truncated_exponential(rng: np.random.Generator, rate: float, count: int) ->
 
 _IMAGE_STEP_SECONDS = 5.0
 _RAMP_SECONDS = 20.0
-_PER_IMAGE = 10
 _IDLE: dict[str, tuple[float, float]] = {
     # MB and cores
     "mongodb": (70, 0.005),
@@ -192,11 +191,12 @@ _LOADED_MEMORY, _LOADED_CORES, _LOADED_IO = 1.1, 0.05, 0.2 * MEGABYTE
 class ImagesSettings(Table, frozen=True, kw_only=True):
     """Containers of popular images, one every few seconds, as in the evaluation of DRAPS.
 
-    Eighteen images in four groups, ten containers of each image that is drawn. Idle usage is typical of these
+    Eighteen images in four groups, some containers of each that is drawn. Idle usage is typical of these
     services, scaled to the paper: 34 idle containers fill 69 % of a worker with 4 GB.
     """
 
     containers: Annotated[int, Meta(ge=1)] = 100
+    per_image: Annotated[int, Meta(ge=1)] = 10
     every_seconds: Positive = 5.0
     seconds: Positive = 1000.0
     loaded: bool = False
@@ -206,8 +206,10 @@ class ImagesSettings(Table, frozen=True, kw_only=True):
 def generate_images(settings: ImagesSettings, seed: int) -> Workload:
     """Generate the containers, in random order."""
     rng = np.random.default_rng(seed)
-    images = rng.permutation(sorted(_IDLE))[: -(-settings.containers // _PER_IMAGE)]
-    names = [str(name) for name in rng.permutation(np.repeat(images, _PER_IMAGE))[: settings.containers]]
+    images = rng.permutation(sorted(_IDLE))[: -(-settings.containers // settings.per_image)]
+    names = [
+        str(name) for name in rng.permutation(np.repeat(images, settings.per_image))[: settings.containers]
+    ]
     count = len(names)
     memory = np.array([_IDLE[name][0] for name in names]) * MEBIBYTE
     cores = np.array([_IDLE[name][1] for name in names])

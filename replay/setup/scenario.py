@@ -251,6 +251,8 @@ class Scenario(Table, frozen=True, kw_only=True):
     """Another file with hosts, machines, control and simulation."""
     hosts_dataset: Annotated[str, Meta(min_length=1)] | None = None
     """A data set with hosts, instead of `hosts`."""
+    hosts_ratio: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Share of the hosts of `hosts_dataset` to use, drawn at random."""
     interleave: bool = False
     """Whether hosts of different kinds alternate, instead of one kind after the other."""
     hosts: tuple[Host, ...] = ()

@@ -61,6 +61,9 @@ class Account:
         self.counts: Counter[str] = Counter()
         self.waited_seconds: list[float] = []
         """For each placed container: the time from arrival to placement."""
+        self.cut: Floats = np.zeros(_WIDTH)
+        """What all cuts together took."""
+        self.first_died_seconds: float | None = None
         self.moments: list[IntervalSums] = []
         self._now = IntervalSums()
         self._least_watts = least_watts_per_unit(cluster.hosts)

@@ -5,14 +5,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
+import msgspec
 import numpy as np
 
+from replay.contenders.priority import PRIORITY
 from replay.setup.applications import find_members, with_applications
 from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
 from replay.simulation.accounting import IntervalSums
 from replay.simulation.policy_runs import resolve_runs
+from replay.simulation.queue.contention import by_level, level_of
 from replay.simulation.queue.run import run_queue
 from replay.simulation.results import PolicyResult, result_of
 from replay.simulation.run import run
@@ -21,6 +24,8 @@ Show = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 """Shows the progress of work of this name and length; call the function that it yields with the progress."""
 
 
+_BASELINE = PRIORITY.name
+"""The policy whose run tells how contended a cluster was."""
 _Result = TypeVar("_Result")
 _Timed = TypeVar("_Timed")
 
@@ -53,7 +58,7 @@ def compare(
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave, network=scenario.network)
     applications = [find_members(workload, each) for each in scenario.applications]
     workload = with_applications(fit_reservations(workload, hosts), applications)
-    results, points = {}, {}
+    results, points, intervals = {}, {}, {}
     for policy_run in chosen:
         with progress(policy_run.name, workload.duration_seconds) as update:
             if workload.promised is None:
@@ -61,8 +66,15 @@ def compare(
             else:
                 outcome = run_queue(policy_run, hosts, workload, scenario.startup, update)
         results[policy_run.name] = result_of(outcome)
+        intervals[policy_run.name] = outcome.availability
         # The charts leave out the time that does not count.
         points[policy_run.name] = [each for each in outcome.account.moments if each.seconds > 0]
+    if workload.promised is not None and not workload.promised.by_service and _BASELINE in results:
+        promises = workload.promised.promises
+        levels = [level_of(each, promises) for each in intervals[_BASELINE]]
+        for name, result in results.items():
+            contention = by_level(levels, intervals[name], promises)
+            results[name] = msgspec.structs.replace(result, contention=contention)
     return Comparison(results, points, notes_on(names, scenario))
 
 

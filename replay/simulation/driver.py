@@ -127,6 +127,8 @@ class SimulatedDriver:
         for row in rows.tolist():
             self._agents.kill(row, int(self._cluster.node[row]), unix(now))
         self._account.count("died", int(rows.size))
+        if self._account.first_died_seconds is None:
+            self._account.first_died_seconds = now
         self.end(rows, now)
 
     def _remove_from_hosts(self, rows: Rows) -> None:
@@ -234,7 +236,11 @@ class SimulatedDriver:
         self.reallocated.add(row)
         if cluster.node[row] != NOWHERE:
             self.changed.add(int(cluster.node[row]))
-        self._account.count("cuts" if np.any(cluster.allocated[row] < before) else "given_back")
+        if np.any(cluster.allocated[row] < before):
+            self._account.count("cuts")
+            self._account.cut += np.nan_to_num(before - cluster.allocated[row], nan=0.0)
+        else:
+            self._account.count("given_back")
 
     def _kill(self, row: int, target: str | None, now: float) -> None:
         cluster, workload = self._cluster, self._cluster.workload

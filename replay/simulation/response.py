@@ -13,7 +13,7 @@ _BIN_RATIO = 1.01
 """Response times are counted in bins one percent wide."""
 _BINS = 2048
 """The last one ends after 700 s, and contains all longer times."""
-_PERCENTILE = 0.95
+_MEDIAN, _PERCENTILE = 0.5, 0.95
 _ROUNDING = 1e-9
 
 
@@ -23,6 +23,7 @@ class ApplicationResult(msgspec.Struct, frozen=True, kw_only=True):
     response_mean_ms: float | None
     """Service time under the CPU that a server gets, and the round trips between the hosts of the caller and
     the server."""
+    response_p50_ms: float | None = None
     response_p95_ms: float | None
     above_ratio: float | None
     """Share of requests that take longer than `response_max_ms`."""
@@ -106,7 +107,8 @@ class ResponseTimes:
         response = mean(self._response_seconds, self._answered_seconds)
         return ApplicationResult(
             response_mean_ms=None if response is None else response * MILLI,
-            response_p95_ms=self._percentile_ms(),
+            response_p50_ms=self._percentile_ms(_MEDIAN),
+            response_p95_ms=self._percentile_ms(_PERCENTILE),
             above_ratio=mean(self._above_seconds, self._answered_seconds),
             operations_per_second=(
                 None if settings.connections is None else mean(self._operations, self._answered_seconds)
@@ -118,9 +120,9 @@ class ResponseTimes:
             containers_mean=mean(self._container_seconds, self._run_seconds),
         )
 
-    def _percentile_ms(self) -> float | None:
+    def _percentile_ms(self, share: float) -> float | None:
         total = self._bins.sum()
         if not total:
             return None
-        place = int(np.searchsorted(np.cumsum(self._bins), _PERCENTILE * total))
+        place = int(np.searchsorted(np.cumsum(self._bins), share * total))
         return float(_SHORTEST_SECONDS * _BIN_RATIO ** (min(place, _BINS - 1) + 0.5) * MILLI)

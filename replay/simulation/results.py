@@ -30,11 +30,25 @@ class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
     """Inequality of their availabilities: 0 if all are equal."""
 
 
+class ContentionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one class in the intervals of one level of contention: means over these intervals."""
+
+    intervals: int
+    met_ratio: float
+    """Share of the active requests whose promise was kept so far."""
+    min_availability: float
+    gini: float
+
+
 class PromisesKept(msgspec.Struct, frozen=True, kw_only=True):
     """How promises of availability were kept; unset for a workload without them."""
 
     slo: dict[str, ClassResult] | UnsetType = UNSET
     """Per class of promises."""
+    mean_availability: float | UnsetType = UNSET
+    """Of all requests."""
+    contention: dict[str, dict[str, ContentionResult]] | UnsetType = UNSET
+    """Per level of contention and class of promises; needs `priority` beside the policy."""
     penalty: float | UnsetType = UNSET
     """Core seconds that were missing, weighted by how badly each promise was broken."""
     preemptions: int | UnsetType = UNSET
@@ -64,6 +78,8 @@ class Outcome:
     """For each ended job: its additional runtime because it got less than it demanded."""
     nodes: dict[str, NodeResult] = field(default_factory=dict)
     promises: PromisesKept = field(default_factory=PromisesKept)
+    availability: list[dict[str, Floats]] = field(default_factory=list)
+    """Per interval and class of promises: the availability so far of each request that was active."""
     applications: dict[str, ApplicationResult] = field(default_factory=dict)
     windows: list[ScoredWindow] = field(default_factory=list)
     """With admission: the predicted and the actual shortage in each window of each node."""
@@ -87,7 +103,7 @@ MAX_NODES_LISTED = 20
 """Results of a larger cluster do not list its nodes."""
 _COUNTED = (
     *("arrived", "placed", "placed_later", "refused", "waiting_at_end", "finished", "died", "migrations"),
-    *("cuts", "kills", "killed_placed_again", "switched_on", "switched_off"),
+    *("cuts", "given_back", "kills", "killed_placed_again", "switched_on", "switched_off"),
 )
 
 
@@ -127,7 +143,12 @@ class PolicyResult(PromisesKept, frozen=True, kw_only=True):
     finished: int
     died: int
     """Containers killed because their node ran out of memory."""
+    first_died_seconds: float | None = None
     cuts: int
+    cut_cores: float = 0.0
+    """What all cuts together took, also of containers that got it back; the next key is the memory."""
+    cut_memory_bytes: float = 0.0
+    given_back: int = 0
     kills: int
     killed_placed_again: int
     killed_lost: int = 0
@@ -157,6 +178,9 @@ def result_of(outcome: Outcome) -> PolicyResult:
         short_node_time_ratio=total.short_seconds / max(total.node_seconds, 1e-9),
         utilisation_ratio=_by_resource(total.utilisation),
         placed_ratio=(counts["placed"] + counts["placed_later"]) / max(counts["arrived"], 1),
+        first_died_seconds=outcome.account.first_died_seconds,
+        cut_cores=float(outcome.account.cut[0]),
+        cut_memory_bytes=float(outcome.account.cut[1]),
         waited_p50_seconds=_percentile(outcome.account.waited_seconds, 50),
         waited_p90_seconds=_percentile(outcome.account.waited_seconds, 90),
         killed_lost=counts["kills"] - counts["killed_placed_again"],

@@ -10,7 +10,8 @@ from collector.snapshot.constraints import Constraint, Operator
 from replay.readers.queues import read_hosts, read_requests, read_startup_seconds, read_submissions
 from replay.readers.samples import Period
 from replay.setup.hosts import build_hosts
-from replay.setup.scenario import Machines
+from replay.setup.scenario import Machines, Scenario
+from replay.sources import TraceFile, with_data
 from wire.errors import UserError
 
 GIB = 1 << 30
@@ -146,3 +147,16 @@ def test_start_up_times_are_numbers(tmp_path: Path) -> None:
         read_startup_seconds(written(tmp_path, "seconds\n2\nsoon\n"))
     with pytest.raises(UserError, match="no start-up times"):
         read_startup_seconds(written(tmp_path, "seconds\n"))
+
+
+def test_a_scenario_may_use_a_share_of_its_hosts(tmp_path: Path) -> None:
+    path = written(tmp_path, HOSTS + "".join(f"{name},0.5,0.5,a=b\n" for name in range(10)))
+
+    def names(share: float) -> list[str]:
+        scenario = Scenario(hosts_dataset="ten", hosts_ratio=share)
+        return [each.name for each in with_data(scenario, lambda _: TraceFile(path, "hosts")).hosts]
+
+    assert len(names(1.0)) == 10
+    assert len(set(names(0.8))) == 8
+    assert names(0.8) == names(0.8)
+    assert set(names(0.8)) < set(names(1.0))

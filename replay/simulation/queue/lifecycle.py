@@ -43,6 +43,8 @@ class Lifecycles:
         """The availability of containers that have ended."""
         self._seconds: Floats = np.zeros(workload.size)
         self._completed = 0
+        self._ended: set[int] = set()
+        """The rows that have ended since the last interval."""
 
     def ids_of(self, rows: Rows) -> tuple[str, ...]:
         return tuple(map(self._ids.__getitem__, rows.tolist()))
@@ -67,6 +69,7 @@ class Lifecycles:
     def complete(self, rows: Rows, now: float) -> None:
         """End containers for good."""
         self._observe(now, set(rows.tolist()))
+        self._ended.update(rows.tolist())
         for row in rows.tolist():
             self._apply(row, now, LifecycleKind.ENDED, ending=Ending.COMPLETED)
             self._apply(row, now, LifecycleKind.WITHDRAWN)
@@ -75,6 +78,18 @@ class Lifecycles:
         if self._completed > len(self.row_of) + _COMPLETED_TO_FORGET:
             self.ledger.forget(unix(now) + 1.0)
             self._completed = 0
+
+    def interval(self, now: float) -> dict[str, Floats]:
+        """The availability of each request that was active since the last interval, by class."""
+        active = {*self.row_of.values(), *self._ended}
+        self._observe(now, active)
+        self._ended.clear()
+        rows = np.array([row for row in sorted(active) if self._seconds[row] > 0], dtype=np.intp)
+        codes = self._promised.promise[rows]
+        return {
+            each.name: self._availability[rows[codes == code]]
+            for code, each in enumerate(self._promised.promises)
+        }
 
     def figures(self, now: float, *, preemptions: int, operations: int) -> PromisesKept:
         """How the run kept its promises. A request that arrived at its very end is left out."""
@@ -95,7 +110,11 @@ class Lifecycles:
                 )
         cost = penalty(target, availability, seconds, cores)
         return PromisesKept(
-            slo=classes, penalty=float(cost[counted].sum()), preemptions=preemptions, operations=operations
+            slo=classes,
+            mean_availability=float(availability[counted].mean()),
+            penalty=float(cost[counted].sum()),
+            preemptions=preemptions,
+            operations=operations,
         )
 
     def _requests(self, now: float) -> tuple[Codes, Floats, Floats, Floats]:

@@ -27,6 +27,8 @@ from replay.simulation.run import few_collections
 from wire.errors import UserError
 
 _ROUNDING = 1 + 1e-9
+_INTERVAL_SECONDS = 600.0
+"""Contention is judged by intervals of this length, as in the study of QoS-driven scheduling."""
 
 
 def run_queue(
@@ -83,7 +85,7 @@ class _QueueRun:
         now = self._simulation.start_seconds
         end = now + self._workload.duration_seconds
         step, period = self._workload.step_seconds, self._simulation.decide_seconds
-        point_at, decide_at = now + step, now + period
+        point_at, decide_at, interval_at = now + step, now + period, now + _INTERVAL_SECONDS
         is_due = self._arrive(now)
         load = self._cluster.load(now)
         while now < end:
@@ -92,7 +94,7 @@ class _QueueRun:
                 decide_at = now + period
                 load = self._cluster.load(now)
             starts, ends = float(self._starts_at.min()), float(self._ends_at.min())
-            next_at = min(end, point_at, decide_at, self._arrivals.next_at, starts, ends)
+            next_at = min(end, point_at, decide_at, interval_at, self._arrivals.next_at, starts, ends)
             self._account.add_interval(now, load, next_at, load)
             now = next_at
             if now >= point_at - SOON:
@@ -102,6 +104,9 @@ class _QueueRun:
                 progress(now)
             self._run_started(now)
             is_due = self._complete(now)
+            if now >= interval_at - SOON:
+                self._outcome.availability.append(self._lifecycles.interval(now))
+                interval_at += _INTERVAL_SECONDS
             is_due |= self._arrive(now)
             is_due |= now >= decide_at - SOON
             load = self._cluster.load(now)

@@ -21,7 +21,7 @@ from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.compare import fit_reservations
 from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.queue.run import run_queue
-from replay.simulation.results import PolicyResult, result_of
+from replay.simulation.results import Outcome, PolicyResult, result_of
 from tests.replay import setups
 from wire.errors import UserError
 
@@ -65,6 +65,15 @@ def simulate(
     hosts: Sequence[Host] = (HOST,),
     startup: Startup = STARTUP,
 ) -> PolicyResult:
+    return result_of(outcome_of(plans, containers, hosts, startup))
+
+
+def outcome_of(
+    plans: Plans,
+    containers: Workload,
+    hosts: Sequence[Host] = (HOST,),
+    startup: Startup = STARTUP,
+) -> Outcome:
     policy = Policy(
         name="scripted",
         summary="returns given plans",
@@ -77,9 +86,7 @@ def simulate(
         simulation=PERIOD,
     )
     built = build_hosts(hosts)
-    return result_of(
-        run_queue(policy_run, built, fit_reservations(containers, built), startup, lambda _: None)
-    )
+    return run_queue(policy_run, built, fit_reservations(containers, built), startup, lambda _: None)
 
 
 def first_fit(snapshot: Snapshot) -> list[Action]:
@@ -126,6 +133,17 @@ def test_one_runs_and_the_other_waits_to_the_end() -> None:
     assert result.penalty == pytest.approx(0.5 * 600 * 2)
     assert result.preemptions == 0
     assert (result.placed, result.waiting_at_end) == (1, 1)
+
+
+def test_every_ten_minutes_each_active_request_counts_by_its_time_so_far() -> None:
+    # a runs for five minutes, b waits for it, and c comes when a is long gone.
+    containers = workload(3, seconds=1800.0, arrivals=[0, 0, 700], lifetimes=[300, inf, 60])
+    found = [each["half"].tolist() for each in outcome_of(first_fit, containers).availability]
+    assert found == [
+        [1.0, pytest.approx(0.5)],
+        [pytest.approx(0.75), 0.0],
+        [pytest.approx(1500 / 1800), 0.0],
+    ]
 
 
 def test_a_first_start_takes_no_time_by_default() -> None:
