@@ -80,6 +80,7 @@ def elastic_rows_of(policies: Mapping[str, ElasticResult]) -> Iterator[Row]:
             "LATE REQUESTS %": f"{100 * each.late_requests_ratio:.2f}",
             "CORE MINUTES": f"{each.core_minutes:.0f}",
             "REPLICAS": f"{each.replicas_mean:.2f}",
+            "HOSTS": _number(each.hosts_mean, ".2f"),
             "LIMIT": f"{each.cpu_limit_mean_cores:.2f}",
             "USED %": f"{100 * each.utilization_mean_ratio:.1f}",
             "kWh": f"{each.energy_kwh:.3f}",

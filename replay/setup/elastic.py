@@ -24,7 +24,9 @@ class ElasticService(SizeBounds, frozen=True, kw_only=True):
     service_ms: _Positive
     """CPU time that a request needs on average; it is distributed exponentially."""
     round_trips: _NotNegative = 0.0
-    """Round trips between the first host and the host of the replica, per request."""
+    """Round trips between the host of the first replica and that of the replica, per request."""
+    delay_max_ms: _Positive | None = None
+    """Maximum round-trip time between two hosts that it uses, for policies that place its replicas."""
     replicas: Annotated[int, Meta(ge=1)] = 1
     """Replicas at the start; the next key is their CPU limit at the start."""
     cpu_limit_cores: _Positive = 1.0

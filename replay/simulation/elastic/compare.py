@@ -1,6 +1,7 @@
 """Several policies on the same elastic service, and the figures of each run, in total and over time."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,7 @@ from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Choice, Scenario, Table, convert_table
 from replay.simulation.accounting import JOULES_PER_KWH
 from replay.simulation.compare import Compared, Show, notes_on
+from replay.simulation.elastic.placement import Placement
 from replay.simulation.elastic.run import ElasticRun, Interval, run_elastic
 from replay.simulation.policy_runs import parse_assignments
 from wire.errors import UserError
@@ -44,6 +46,7 @@ class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
     actions_ratio: float
     """Share of the decisions that were a change."""
     replicas_mean: float
+    hosts_mean: float | None = None
     cpu_limit_mean_cores: float
     utilization_mean_ratio: float
     response_mean_ms: float | None
@@ -70,6 +73,7 @@ def elastic_result_of(intervals: Sequence[Interval], metric_max: float) -> Elast
         explored=sum(each.decision.explored for each in intervals),
         actions_ratio=actions / count,
         replicas_mean=sum(each.replicas for each in intervals) / count,
+        hosts_mean=sum(each.hosts for each in intervals) / count,
         cpu_limit_mean_cores=sum(each.limit_cores for each in intervals) / count,
         utilization_mean_ratio=sum(each.used_cores / (each.replicas * each.limit_cores) for each in intervals)
         / count,
@@ -104,21 +108,31 @@ def compare_elastic(
     )
     chosen = {name: _policy(name, scenario.policies) for name in dict.fromkeys(names)}
     results, points = {}, {}
-    for name, (policy, utilization_target) in chosen.items():
+    for name, (policy, settings) in chosen.items():
+        placement = None
+        if settings.placement is not None:
+            placement = Placement(settings.placement, service, hosts, mesh=settings.mesh)
+        placed = replace(setup, placement=placement)
         with progress(name, arrivals.seconds) as update:
-            intervals = run_elastic(policy, setup, utilization_target=utilization_target, progress=update)
+            intervals = run_elastic(
+                policy, placed, utilization_target=settings.utilization_target, progress=update
+            )
         results[name] = elastic_result_of(intervals, service.metric_max)
         points[name] = intervals
     return ElasticComparison(results, points, notes_on(names, scenario))
 
 
 class _Settings(Table, frozen=True, kw_only=True):
-    """The settings that elasticity policies have."""
+    """The settings that elasticity policies have here."""
 
     utilization_target: Annotated[float, Meta(gt=0, le=1)] | None = None
+    placement: str | None = None
+    """The policy that places replicas; without one, they are packed onto the nearest hosts."""
+    mesh: bool = True
+    """Whether that policy knows the round-trip times between hosts."""
 
 
-def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, float | None]:
+def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, _Settings]:
     """A policy by its name, or by one of `[policies]`; `NAME:utilization_target=VALUE` sets its target."""
     name, given = parse_assignments(text)
     choice = choices.get(name, Choice(policy=name))
@@ -126,4 +140,4 @@ def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, fl
         known = ", ".join(ELASTIC_POLICIES)
         raise UserError(f"unknown elasticity policy {choice.policy!r}: use one of {known}")
     settings = convert_table({**choice.settings, **given}, _Settings, f"the settings of {text}", strict=False)
-    return ELASTIC_POLICIES[choice.policy], settings.utilization_target
+    return ELASTIC_POLICIES[choice.policy], settings

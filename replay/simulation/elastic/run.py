@@ -20,6 +20,7 @@ from replay.generators.arrivals import Arrivals
 from replay.setup.elastic import MILLI, ElasticService
 from replay.setup.hosts import Hosts
 from replay.simulation.accounting import SECONDS_PER_HOUR
+from replay.simulation.elastic.placement import Placement
 from wire.errors import UserError
 from wire.resources import RESOURCES
 
@@ -37,6 +38,8 @@ class Replica:
     """When it has started."""
     free_seconds: float
     """When it has served all requests that it received; at first, when it has started."""
+    host: int | None = None
+    """None if no policy places it."""
 
     def pending_seconds(self, now: float) -> float:
         """How long it will be busy with the requests that it received so far."""
@@ -95,12 +98,12 @@ def _impatient(free: float, at: Floats, times: Floats, patience: float) -> tuple
 
 
 class Packing:
-    """Hosts in the order of their distance to the first one. Hosts without replicas are off."""
+    """Where replicas run: without a policy, on the hosts nearest to the first one. Unused hosts are off."""
 
     def __init__(self, hosts: Hosts) -> None:
         trips = hosts.round_trip_seconds
-        self._trips: Floats = np.zeros(hosts.size) if trips is None else trips[0]
-        self._order: Rows = np.argsort(self._trips, kind="stable")
+        self._trips: Floats = np.zeros((hosts.size, hosts.size)) if trips is None else trips
+        self._order: Rows = np.argsort(self._trips[0], kind="stable")
         self._hosts = hosts
         self._cores: Floats = hosts.capacity[:, 0] - hosts.system[:, 0]
         full = np.zeros((hosts.size, len(RESOURCES)))
@@ -110,8 +113,11 @@ class Packing:
         self.reserved_core_watts = idle / cores
         self.used_core_watts = (float(hosts.power.watts(full, np.arange(hosts.size)).sum()) - idle) / cores
 
-    def _hosts_of(self, replicas: Sequence[Replica]) -> Rows:
-        """The host of each replica: the first with room."""
+    def hosts_of(self, replicas: Sequence[Replica]) -> Rows:
+        """The host of each replica: where a policy placed it, or the first with room."""
+        placed = [each.host for each in replicas if each.host is not None]
+        if len(placed) == len(replicas):
+            return np.array(placed, dtype=np.intp)
         free = self._cores.copy()
         found = []
         for replica in replicas:
@@ -126,12 +132,13 @@ class Packing:
         return np.array(found, dtype=np.intp)
 
     def delay_seconds(self, replicas: Sequence[Replica]) -> float:
-        """Mean round-trip time from the first host to the hosts of the replicas."""
-        return float(self._trips[self._hosts_of(replicas)].mean())
+        """Mean round-trip time from the host of the first replica to those of all."""
+        hosts = self.hosts_of(replicas)
+        return float(self._trips[hosts[0], hosts].mean())
 
     def watts(self, replicas: Sequence[Replica], used_cores: float) -> float:
         """Power of the hosts in use, if the replicas use these cores in equal parts."""
-        hosts = self._hosts_of(replicas)
+        hosts = self.hosts_of(replicas)
         used = np.bincount(hosts, minlength=self._hosts.size) * used_cores / len(replicas)
         rows = np.unique(hosts)
         ratios = np.zeros((rows.size, len(RESOURCES)))
@@ -153,6 +160,7 @@ class Interval:
     metric: float | None
     """The mean or the percentile of their response times, in seconds; None without requests."""
     replicas: int
+    hosts: int
     limit_cores: float
     used_cores: float
     core_seconds: float
@@ -192,6 +200,8 @@ class ElasticRun:
     hosts: Hosts
     decide_seconds: float
     seed: int
+    placement: Placement | None = None
+    """None packs replicas onto the nearest hosts."""
 
 
 def run_elastic(
@@ -211,8 +221,8 @@ class _Run:
         service = setup.service
         self._policy, self._target, self._settings = policy, target, service
         self._arrivals, self._packing, self._seed = setup.arrivals, Packing(setup.hosts), setup.seed
-        first = [Replica(service.cpu_limit_cores, 0.0, 0.0) for _ in range(service.replicas)]
-        self._service = _Service(first)
+        self._placement = setup.placement
+        self._service = _Service(self._new(service.replicas, service.cpu_limit_cores, 0.0, []))
         self._changed_at: float | None = None
         self._learned = b""
 
@@ -238,6 +248,7 @@ class _Run:
             late=int((response > self._target.metric_max).sum()),
             metric=metric,
             replicas=len(running),
+            hosts=np.unique(self._packing.hosts_of(running)).size,
             limit_cores=limit_cores,
             used_cores=used_cores,
             core_seconds=core_seconds,
@@ -320,10 +331,16 @@ class _Run:
         settings = self._settings
         ready = now + settings.startup_seconds
         kept = current[: decision.replicas] if limit == current[0].limit_cores else []
-        new = [Replica(limit, ready, ready) for _ in range(decision.replicas - len(kept))]
+        new = self._new(decision.replicas - len(kept), limit, ready, kept)
         if not new or not settings.ready_check:
             self._service = _Service([*kept, *new])
             return True
         still = current if kept else current[: len(current) - int(len(current) * _UNAVAILABLE_RATIO)]
         self._service = _Service(still, [*kept, *new], ready)
         return True
+
+    def _new(self, count: int, limit: float, ready: float, kept: Sequence[Replica]) -> list[Replica]:
+        if self._placement is None or not count:
+            return [Replica(limit, ready, ready) for _ in range(count)]
+        hosts = self._placement.place([each.host for each in kept if each.host is not None], count, limit)
+        return [Replica(limit, ready, ready, host) for host in hosts]
