@@ -1,10 +1,8 @@
-"""The scenarios in `scenarios/`: figures of papers and CloudSim, compared with ours.
-
-Scenarios of elastic services belong to `bench.elastic`.
-"""
+"""The scenarios in `scenarios/`: figures of papers and CloudSim, compared with ours."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import process_time
 
@@ -14,13 +12,12 @@ from bench.common.results import Figure, Result
 from bench.scenarios import report
 from replay.reporting.references import FigureComparison, compare_figures
 from replay.setup.scenario import Scenario, read_scenario
-from replay.simulation.compare import compare
-from replay.sources import with_data, workloads
+from replay.simulation.compare import Comparison, compare
+from replay.simulation.elastic.compare import ElasticComparison, compare_elastic
+from replay.sources import Locate, arrivals_of, with_data, workloads
 from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
-
-_FOLDER = Path("scenarios")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +35,19 @@ def needs(options: argparse.Namespace) -> list[Need]:
     return [
         dataset(each, options.data, name)
         for name, scenario in _chosen(options.only)
-        if scenario.trace is not None and scenario.trace.dataset is not None
-        for each in (scenario.trace.dataset, scenario.trace.learn)
+        for each in _datasets(scenario)
         if each is not None
     ]
+
+
+def _datasets(scenario: Scenario) -> Iterator[str | None]:
+    yield from (
+        scenario.hosts_dataset,
+        scenario.startup.same_host_dataset,
+        scenario.startup.other_host_dataset,
+    )
+    if scenario.trace is not None and scenario.trace.dataset is not None:
+        yield from (scenario.trace.dataset, scenario.trace.learn)
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
@@ -56,14 +62,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         began = process_time()
         locate = locate_in(search_path(options.data))
         complete = with_data(scenario, locate)
-        workload, earlier = workloads(complete, _FOLDER, locate)
-        comparison = compare(
-            list(complete.run),
-            complete,
-            workload,
-            earlier,
-            lambda policy, total: progress.track(policy, total, " s"),
-        )
+        comparison = _replay(complete, locate, progress)
         compared = compare_figures(comparison.policies, scenario.expected)
         done[name] = report.replayed(scenario, comparison, compared, process_time() - began)
         absent.pop(name, None)
@@ -79,10 +78,21 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
-    for path in sorted(_FOLDER.glob("*.toml")):
+    for path in sorted(report.FOLDER.glob("*.toml")):
         scenario = read_scenario(path)
-        if scenario.elastic is None and (path.stem in only if only else scenario.run and scenario.expected):
+        if path.stem in only if only else scenario.run and scenario.expected:
             yield path.stem, scenario
+
+
+def _replay(scenario: Scenario, locate: Locate, progress: Progress) -> Comparison | ElasticComparison:
+    def show(policy: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
+        return progress.track(policy, total, " s")
+
+    names = list(scenario.run)
+    if scenario.elastic is not None:
+        return compare_elastic(names, scenario, arrivals_of(scenario, report.FOLDER), show)
+    workload, earlier = workloads(scenario, report.FOLDER, locate)
+    return compare(names, scenario, workload, earlier, show)
 
 
 def figure_of(scenario: str, each: FigureComparison) -> Figure:

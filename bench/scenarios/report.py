@@ -1,19 +1,28 @@
 """The results of all scenarios: stored as JSON, and as a page generated from it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from bench.common.markdown import table_head, table_row
-from replay.reporting.references import FigureComparison, bounds_text, figure_name, format_value, notes
-from replay.reporting.tables import application_rows_of
-from replay.setup.scenario import Scenario
+from bench.scenarios import papers
+from replay.reporting.references import (
+    FigureComparison,
+    bounds_text,
+    figure_name,
+    format_value,
+    sources_of,
+)
+from replay.reporting.tables import Row, application_rows_of, elastic_rows_of, slo_rows_of
+from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import Comparison
+from replay.simulation.elastic.compare import ElasticComparison, ElasticResult
 from replay.simulation.results import PolicyResult
 from wire.resources import RESOURCES
 
 NAME = "results"
+FOLDER = papers.FOLDER.parent
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +30,9 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     about: str
-    policies: dict[str, PolicyResult]
+    policies: dict[str, PolicyResult] = {}
+    elastic: dict[str, ElasticResult] = {}
+    """Instead of `policies`, for a scenario of an elastic service."""
     notes: dict[str, str]
     figures: list[FigureComparison]
     cpu_seconds: float
@@ -35,13 +46,18 @@ class ScenarioResults(msgspec.Struct, frozen=True):
 
 
 def replayed(
-    scenario: Scenario, comparison: Comparison, compared: Sequence[FigureComparison], cpu_seconds: float
+    scenario: Scenario,
+    comparison: Comparison | ElasticComparison,
+    compared: Sequence[FigureComparison],
+    cpu_seconds: float,
 ) -> Replayed:
     """Collect the results of one scenario."""
+    policies = comparison.policies
     return Replayed(
         title=scenario.title,
         about=scenario.about,
-        policies=comparison.policies,
+        policies={name: each for name, each in policies.items() if isinstance(each, PolicyResult)},
+        elastic={name: each for name, each in policies.items() if isinstance(each, ElasticResult)},
         notes=comparison.notes,
         figures=list(compared),
         cpu_seconds=cpu_seconds,
@@ -77,9 +93,18 @@ _INTRODUCTION = (
 
 def _page(report: ScenarioResults) -> Iterator[str]:
     yield from _INTRODUCTION
+    found = papers.read_papers()
+    compared = [figure for each in report.scenarios.values() for figure in each.figures]
+    absent = [figure for name in report.absent for figure in read_scenario(FOLDER / f"{name}.toml").expected]
+    yield from ("", *papers.summary(found, compared, absent))
     for name, each in report.scenarios.items():
         yield from ("", f"## {each.title}", "", f"`scenarios/{name}.toml`. {each.about}".rstrip(), "")
-        yield from _policies(each.policies)
+        if each.elastic:
+            yield from _rows(elastic_rows_of(each.elastic))
+        elif promised := list(slo_rows_of(each.policies)):
+            yield from _rows(promised)
+        else:
+            yield from _policies(each.policies)
         yield from _applications(each.policies)
         if each.notes:
             yield ""
@@ -88,8 +113,9 @@ def _page(report: ScenarioResults) -> Iterator[str]:
             yield ""
             yield from _figures(each.figures)
         yield from ("", f"Replayed in {each.cpu_seconds:.0f} s of CPU time, all policies together.")
+    yield from ("", *papers.not_reproduced(found))
     if report.absent:
-        yield from ("", "## Not replayed", "")
+        yield from ("", "### Scenarios that were not replayed", "")
         yield from (f"- `scenarios/{name}.toml`: {why}" for name, why in report.absent.items())
 
 
@@ -116,9 +142,13 @@ def _policies(policies: dict[str, PolicyResult]) -> Iterator[str]:
 def _applications(policies: dict[str, PolicyResult]) -> Iterator[str]:
     rows = list(application_rows_of(policies))
     if rows:
-        yield ""
-        yield from table_head(tuple(title.lower() for title in rows[0]))
-        yield from (table_row(tuple(row.values())) for row in rows)
+        yield from ("", *_rows(rows))
+
+
+def _rows(rows: Iterable[Row]) -> Iterator[str]:
+    found = list(rows)
+    yield from table_head(tuple(title.lower() for title in found[0]))
+    yield from (table_row(tuple(row.values())) for row in found)
 
 
 def _overloaded_heads() -> Iterator[str]:
@@ -126,12 +156,21 @@ def _overloaded_heads() -> Iterator[str]:
 
 
 def _figures(compared: Sequence[FigureComparison]) -> Iterator[str]:
-    yield from table_head(("figure", "policy", "theirs", "ours", "bound"))
+    reasons = list(dict.fromkeys(each.note for each in compared if each.note))
+    yield from table_head(("figure", "policy", "theirs", "ours", "bound", "note"))
     for each in compared:
         theirs = "" if each.theirs is None else format_value(each, each.theirs)
         ours = format_value(each, each.ours)
         yield table_row(
-            (figure_name(each), each.policy, theirs, ours if each.ok else f"**{ours}**", bounds_text(each))
+            (
+                figure_name(each),
+                each.policy,
+                theirs,
+                ours if each.ok else f"**{ours}**",
+                bounds_text(each),
+                str(reasons.index(each.note) + 1) if each.note else "",
+            )
         )
     yield ""
-    yield from (f"- {note}" for note in notes(compared))
+    yield from (f"{number}. {note}" for number, note in enumerate(reasons, start=1))
+    yield from ("", *sources_of(compared))

@@ -28,7 +28,8 @@ _TOLERANCE = 0.002
 _STARVED_CLASS = "free"
 _STARVED: Mapping[int, int] = {1: 31, 10: 57}
 """Controllers of the class that `priority` runs for less than these percent of the time, counted in the log
-without the ledger. The paper rounds: 56 "close to 0 %"."""
+without the ledger. The study expects 56 close to 0 % and 40 close to 100 %, with 200 slots in use. Here 199
+are: 57 controllers run for less than 7 % of the time, and 39 for more than 98 %."""
 
 
 def recorded(data: Path | None, _progress: Progress) -> Iterator[Figure]:

@@ -9,6 +9,7 @@ from replay.setup.scenario import Expected, Figure
 from wire.errors import UserError
 
 _FEW = 10
+_NEAR, _HALF_POINT = 0.1, 0.005
 
 
 class FigureComparison(Figure, frozen=True, kw_only=True):
@@ -23,6 +24,13 @@ class FigureComparison(Figure, frozen=True, kw_only=True):
         return (self.at_least is None or self.ours >= self.at_least) and (
             self.at_most is None or self.ours <= self.at_most
         )
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether ours is within a tenth of theirs, or half a point; without a value, within the bounds."""
+        if self.theirs is None:
+            return self.ok
+        return abs(self.ours - self.theirs) <= max(_NEAR * abs(self.theirs), _HALF_POINT)
 
 
 def compare_figures(
@@ -69,6 +77,11 @@ def figure_rows_of(compared: Sequence[FigureComparison]) -> Iterator[Row]:
 def notes(compared: Sequence[FigureComparison]) -> Iterator[str]:
     """The reasons of differences, each once, and the sources of figures."""
     yield from dict.fromkeys(each.note for each in compared if each.note)
+    yield from sources_of(compared)
+
+
+def sources_of(compared: Sequence[FigureComparison]) -> Iterator[str]:
+    """A line with the sources of figures, if there are any."""
     if sources := dict.fromkeys(each.source for each in compared if each.source):
         yield f"Theirs: {'; '.join(sources)}."
 

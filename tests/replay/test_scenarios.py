@@ -91,6 +91,30 @@ def test_spread_runs_the_small_worker_out_of_memory_and_draps_does_not() -> None
 
 
 @pytest.mark.slow
+def test_loaded_containers_kill_the_small_worker_too_and_draps_holds_it() -> None:
+    results, compared = replay("draps-loaded", "spread", "draps")
+    idle, _ = replay("draps-140", "spread")
+    assert results["spread"].died >= 30
+    assert results["spread"].first_died_seconds is not None
+    assert idle["spread"].first_died_seconds is not None
+    assert results["spread"].first_died_seconds <= idle["spread"].first_died_seconds
+    assert results["draps"].died == 0
+    assert results["draps"].first_died_seconds is None
+    assert all(each.ok for each in compared)
+
+
+@pytest.mark.slow
+def test_cuts_are_counted_with_what_they_take_and_what_is_given_back() -> None:
+    results, _ = replay("energy4cloud-hour", "energy4cloud-at-once", hours=0.2)
+    [result] = results.values()
+    assert result.cuts > 0
+    # A request has at most one core and 2 GiB, and a cut takes at most half of it.
+    assert 0 < result.cut_cores <= 0.5 * result.cuts
+    assert 0 < result.cut_memory_bytes <= result.cuts * (1 << 30)
+    assert result.given_back > 0
+
+
+@pytest.mark.slow
 def test_draps_evens_out_what_spread_piles_on_the_small_worker() -> None:
     results, _ = replay("draps-100", "spread", "draps")
     spread, draps = results["spread"].nodes["worker-1"], results["draps"].nodes["worker-1"]
