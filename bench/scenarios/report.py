@@ -171,6 +171,7 @@ def _figures(compared: Sequence[FigureComparison]) -> Iterator[str]:
                 str(reasons.index(each.note) + 1) if each.note else "",
             )
         )
-    yield ""
-    yield from (f"{number}. {note}" for number, note in enumerate(reasons, start=1))
-    yield from ("", *sources_of(compared))
+    numbered = [f"{number}. {note}" for number, note in enumerate(reasons, start=1)]
+    for lines in (numbered, list(sources_of(compared))):
+        if lines:
+            yield from ("", *lines)
