@@ -15,8 +15,14 @@ from wire.messages import ContainerPower, ContainerState, Event, EventKind, Node
 from wire.resources import Quantities
 
 HONEST = ("alpha", "beta")
-KEYS = ("wattpack.app", "wattpack.move", "wattpack.class", "wattpack.talks-to", "wattpack.delay-max")
-KEYS += ("com.docker.compose.project", "com.docker.swarm.service.name", "io.kubernetes.pod.namespace", "tier")
+KEYS: tuple[str, ...] = ("wattpack.app", "wattpack.move", "wattpack.class", "wattpack.talks-to")
+KEYS += (
+    "wattpack.delay-max",
+    "com.docker.compose.project",
+    "com.docker.swarm.service.name",
+    "io.kubernetes.pod.namespace",
+    "tier",
+)
 odd_texts = st.text(max_size=30) | st.sampled_from(
     ["shop", "shop@alpha", "web@alpha", "\n", "\x1b[2J", "%s", "../x"]
 )
