@@ -37,6 +37,7 @@ from collector.runtime.traits import storing_traits
 from collector.runtime.worker import Worker, child_process
 from collector.serve.api.control import Api
 from collector.serve.api.events import publishing_changes
+from collector.serve.api.joining import remembering_names
 from collector.serve.api.metrics import REGISTRY, metrics_registry
 from collector.serve.api.table import ROUTES
 from collector.serve.web.auth import authentication, open_listener
@@ -98,6 +99,7 @@ async def running(
         async with (
             acting(core, driver) as control,
             publishing_changes(core),
+            remembering_names(core, listener.tokens),
             serving(
                 make_app(Api.of(core, control), listener.tokens, limits),
                 listen,

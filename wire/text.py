@@ -1,8 +1,22 @@
-"""Text from elsewhere, for terminals and logs."""
+"""Text from elsewhere: printed on terminals and in logs, or parsed as a number."""
 
 import json
 
 _LINES = "\n\t"
+_LARGEST = 2**63 - 1
+_MAX_DIGITS = 19
+"""Digits of the largest count that fits in a report; anything larger is an error of a driver."""
+
+
+def parse_count(text: str | bytes | None) -> int | None:
+    """A non-negative number; None for any other text."""
+    if text is None:
+        return None
+    digits = text.strip()
+    if not digits.isdigit() or not digits.isascii() or len(digits) > _MAX_DIGITS:
+        return None
+    count = int(digits)
+    return count if count <= _LARGEST else None
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from agent import config
 from agent.sampling.rates import HostRates
-from agent.sources.files import parse_count, read_file
+from agent.sources.files import read_file
 from powermodels.attribution.accounts import EnergyAccounts
 from powermodels.attribution.split import IdlePolicy
 from powermodels.common.interface import Load, MeterState
 from powermodels.estimator import Estimator
 from powermodels.models.wire_curve import power_curve_of
 from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
+from wire.text import parse_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.sources.files import parse_count, read_file
+from agent.sources.files import read_file
 from agent.sources.readings import DiskTotals, LinkTotals
+from wire.text import parse_count
 
 # --- Disks --------------------------------------------------------------------------------------
 

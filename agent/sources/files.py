@@ -11,13 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.sources.readings import PressureTotals
+from wire.text import parse_count
 
 _CHUNK_BYTES = 16384
 _SURELY_WHOLE_BYTES = 2048
 """A read may end at a page boundary: with lines under half a page, only a shorter read is surely whole."""
-_LARGEST = 2**63 - 1
-_MAX_DIGITS = 19
-"""Digits of the largest count that fits in a report; anything larger is an error of a driver."""
 _MICROSECONDS = 1_000_000
 _SOME_TOTAL = re.compile(rb"^some .*\btotal=([0-9]{1,20})$", re.MULTILINE)
 
@@ -46,17 +44,6 @@ def read_descriptor(descriptor: int) -> bytes:
         while more := os.read(descriptor, _CHUNK_BYTES):
             data += more
     return data
-
-
-def parse_count(text: bytes | None) -> int | None:
-    """A non-negative number; None for any other text."""
-    if text is None:
-        return None
-    digits = text.strip()
-    if not digits.isdigit() or len(digits) > _MAX_DIGITS:
-        return None
-    count = int(digits)
-    return count if count <= _LARGEST else None
 
 
 def parse_field(text: bytes | None, key: bytes) -> int | None:

@@ -26,9 +26,10 @@ from agent.sources.devices import (
     read_disks,
     read_interfaces,
 )
-from agent.sources.files import parse_count, parse_field, parse_pressure, read_file
+from agent.sources.files import parse_field, parse_pressure, read_file
 from agent.sources.readings import NO_PRESSURE, HostMemory, HostReading, LinkTotals, PressureTotals
 from wire.messages import Gap
+from wire.text import parse_count
 
 Value = TypeVar("Value")
 Other = TypeVar("Other")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from agent.sources.cgroups.containers import FoundContainer
 from agent.sources.devices import LOOPBACK, parse_net_dev
-from agent.sources.files import parse_count, read_descriptor, read_file
+from agent.sources.files import read_descriptor, read_file
 from agent.sources.readings import LinkTotals
 from wire.messages import Gap
+from wire.text import parse_count
 
 
 def processes_of(directory: str) -> Iterator[int]:

@@ -2,8 +2,9 @@
 
 A real collector runs twice with the same honest nodes: in the first run, the last node is honest too, in the
 second it is hostile. The runs are compared by the honest nodes' reports, energy, responses and decisions, and
-by the cost of the collector. Then two collectors run for one cluster with a hostile node. With `--faults`, a
-day of faults on real processes runs instead, with a compressed clock.
+by the cost of the collector. Then two collectors run for one cluster with a hostile node, and another one is
+attacked by hosts that join or were revoked, and by floods. With `--faults`, a day of faults on real processes
+runs instead, with a compressed clock.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.trust.adversary import HOSTILE, attack
 from bench.trust.cluster import ROUND_SECONDS, HonestNode, honest_report, node_name, report_rounds, watts_of
+from bench.trust.doors import run_doors
 from bench.trust.faults import run_faults
 from bench.trust.pair import NODES as PAIR_NODES
 from bench.trust.pair import run_pair
@@ -66,9 +68,11 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     with tempfile.TemporaryDirectory() as name:
         secrets = _make_tokens(Path(name), PAIR_NODES)
         pair = asyncio.run(run_pair(Path(name), secrets, progress, options.seed))
+    with tempfile.TemporaryDirectory() as name:
+        doors = asyncio.run(run_doors(_collector, Path(name), progress, options.seed))
     return Result(
         settings={"nodes": options.nodes, "seconds": options.seconds, "seed": options.seed},
-        figures=(*_figures(options, without, with_hostile), *pair.figures()),
+        figures=(*_figures(options, without, with_hostile), *pair.figures(), *doors.figures()),
     )
 
 

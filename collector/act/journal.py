@@ -21,7 +21,7 @@ from collector.history.sqlite.history import History
 log = logging.getLogger(__name__)
 
 _DECISIONS, _INPUTS, _SWITCH = "decision", "decision-input", "acting"
-_PAUSE, _IDENTITY = "pause", "identity"
+_PAUSE = "pause"
 _ID_BYTES = 4
 _KEEP_INPUT_BYTES = 64 << 20
 """Maximum size of the snapshots kept with decisions, compressed."""
@@ -59,7 +59,6 @@ class Journal:
         self._amending = asyncio.Lock()
         """Held during a change, because concurrent steps change the same decision."""
         self.pause: Pause | None = None
-        self.identity = ""
 
     async def load(self) -> None:
         """Load the stored decisions. Raise `HistoryUnavailable`."""
@@ -69,10 +68,6 @@ class Journal:
         self._entries = {each.decision.id: each for each in in_order}
         switch = await self._history.get_values(_SWITCH)
         self.pause = _decoded_pause(switch[_PAUSE]) if _PAUSE in switch else None
-        self.identity = switch.get(_IDENTITY, b"").decode(errors="replace")
-        if not self.identity:
-            self.identity = secrets.token_hex(_ID_BYTES)
-            await self._history.put_values(_SWITCH, {_IDENTITY: self.identity.encode()})
 
     def new_id(self) -> str:
         return secrets.token_hex(_ID_BYTES)

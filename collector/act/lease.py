@@ -1,7 +1,7 @@
 """The lease of the collector that acts: one row in an SQLite file that all collectors share.
 
-One transaction compares and writes, so that only one of two collectors succeeds. A collector that restarts on
-the same history has the same identity, and keeps its lease.
+One transaction compares and writes, so that only one of two collectors succeeds. The holder is a process: one
+that runs on a copy of the history is another one, and so is one that restarts, which waits after a kill.
 
 Clocks of collectors differ and can be set, so no time in the file counts. Each renewal increments a number.
 The holder has the lease for some seconds after its last renewal, by its own monotonic clock; another

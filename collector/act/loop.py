@@ -5,6 +5,7 @@ In each round it also runs the controllers of features, which act through the sa
 
 import asyncio
 import logging
+import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -83,6 +84,7 @@ _DEPLOYMENT_SECONDS = 120.0
 """Time after a deploy request in which its services are expected to be created."""
 _CHECKS_PER_REFRESH = 3
 """Checks for bottlenecks per query of the orchestrator."""
+_ID_BYTES = 8
 _RENEWALS = 3
 """Renewals per lease duration."""
 
@@ -317,7 +319,8 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
         journal = await open_journal(core.history, settings)
         lease = None
         if not driver.dry:
-            holder = f"{socket.gethostname()} ({journal.identity})"
+            # No other process has it, whatever was copied: the history, the host, or the container.
+            holder = f"{socket.gethostname()} ({secrets.token_hex(_ID_BYTES)})"
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds)
             core.outages.watch(Dependency.DRIVER)
             core.outages.watch(Dependency.OTHER_CLOCK)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 from collector.common.errors import HistoryUnavailable, WorkerUnavailable
+from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ async def repeat(
         started_at = loop.time()
         try:
             await work()
-        except (HistoryUnavailable, WorkerUnavailable) as error:
+        except (HistoryUnavailable, WorkerUnavailable, UserError) as error:
             log.warning("%s failed: %s; next try in %g s", name, error, seconds)
         except Exception:
             # No caller waits for this task, so the log is the only place that shows it.

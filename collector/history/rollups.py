@@ -120,31 +120,35 @@ class _HeartbeatEnergy(NamedTuple):
 
 
 def roll_up(
-    readings: Readings, ended_joules: Mapping[int, float], room: Mapping[int, float] | None = None
+    readings: Readings,
+    ended_joules: Mapping[int, float],
+    room: Mapping[int, float] | None = None,
+    ages: Mapping[int, float] | None = None,
 ) -> RollupRows:
     """The rows for the readings of one node, of which the first heartbeat is already rolled up.
 
     `ended_joules` has the last energy counters of containers that ended before: a restarted container may
     continue from there. `room` is the energy that buckets of five minutes can still take; others take any.
+    `ages` has how long containers ran before their first values, if that is known.
     """
-    readings = _within_rows(readings)
-    usage = _usage(readings)
+    within = _within_rows(readings)
+    usage = _usage(within)
     last: dict[int, float] = {}
     nodes: dict[_Key, list[float]] = {}
     containers: defaultdict[tuple[int, int, int], float] = defaultdict(float)
-    buckets: defaultdict[int, list[tuple[float, _HeartbeatEnergy]]] = defaultdict(list)
-    for energy in _energy(readings, ended_joules, last):
-        for bucket, share in bucket_shares(energy.begins_at, energy.ends_at, FINE_SECONDS).items():
-            buckets[bucket].append((share, energy))
-    bounded = 0
-    for bucket, parts in buckets.items():
-        joules = sum(share * energy.joules for share, energy in parts)
-        most = inf if room is None else room.get(bucket, inf)
-        factor = most / joules if joules > most else 1.0
-        bounded += joules > most
-        begins_at, ends_at = bucket * FINE_SECONDS, (bucket + 1) * FINE_SECONDS
-        for share, energy in parts:
-            part = factor * share
+    found = [
+        (energy, bucket_shares(energy.begins_at, energy.ends_at, FINE_SECONDS))
+        for energy in _energy(readings, ended_joules, ages or {}, last)
+    ]
+    factors = _factors(found, room or {})
+    first = int(within.reports[0, 1] // FINE_SECONDS)
+    for energy, shares in found:
+        kept: defaultdict[int, float] = defaultdict(float)
+        for bucket, share in shares.items():
+            # What was used before the time that has rows is kept as well.
+            kept[max(bucket, first)] += factors.get(bucket, 1.0) * share
+        for bucket, part in kept.items():
+            begins_at, ends_at = bucket * FINE_SECONDS, (bucket + 1) * FINE_SECONDS
             for key in ((FINE_SECONDS, bucket), (COARSE_SECONDS, begins_at // COARSE_SECONDS)):
                 node = nodes.setdefault(key, [0.0, 0.0, 0.0, inf, -inf])
                 for place, added in enumerate(energy[2:5]):
@@ -165,8 +169,19 @@ def roll_up(
             for key in sorted({*of_containers, *containers})
         ],
         ended=_ended(readings, last),
-        bounded_buckets=bounded,
+        bounded_buckets=len(factors),
     )
+
+
+def _factors(
+    found: Sequence[tuple[_HeartbeatEnergy, Mapping[int, float]]], room: Mapping[int, float]
+) -> dict[int, float]:
+    """The share of the energy that counts, for buckets with more than the node can have used."""
+    joules: defaultdict[int, float] = defaultdict(float)
+    for energy, shares in found:
+        for bucket, share in shares.items():
+            joules[bucket] += share * energy.joules
+    return {bucket: room[bucket] / whole for bucket, whole in joules.items() if whole > room.get(bucket, inf)}
 
 
 def _within_rows(readings: Readings) -> Readings:
@@ -205,16 +220,18 @@ def _stored(sums: BucketSums) -> Floats:
 
 
 def _energy(
-    readings: Readings, ended_joules: Mapping[int, float], last: dict[int, float]
+    readings: Readings, ended_joules: Mapping[int, float], ages: Mapping[int, float], last: dict[int, float]
 ) -> Iterator[_HeartbeatEnergy]:
     """The energy from each heartbeat to the next; `last` gets the last values of the counters."""
     beats: Numbers = np.flatnonzero(readings.reports[:, 3])
     interval = np.searchsorted(beats, np.arange(len(readings.reports))) - 1
+    at = readings.reports[:, 1]
     increases: list[defaultdict[int, float]] = [defaultdict(float) for _ in beats[1:]]
     for subject, place, count in readings.counters():
-        # The first value of a node's counter is no increase; a container began at zero.
-        start = count if subject < 0 else ended_joules.get(subject, 0.0)
-        before = last.get(subject, start)
+        # A first value is no increase, unless the container started since the last heartbeat.
+        is_new = at[place] - ages.get(subject, inf) >= at[beats[interval[place]]]
+        start = 0.0 if is_new else count
+        before = last.get(subject, ended_joules.get(subject, start))
         if place:
             # A counter that decreased was reset to zero.
             increases[interval[place]][subject] += count - before if count >= before else count

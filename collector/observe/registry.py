@@ -137,12 +137,9 @@ class Registry:
         entry.duplicate_at = now
         return True
 
-    def is_taken(self, node: str, machine: str, now: float) -> bool:
-        """Whether another machine reports as this node, or one that does not report its machine id."""
-        entry = self._entries.get(node)
-        if entry is None or entry.machine == machine:
-            return False
-        return self._liveness(entry, now) is not Liveness.DOWN
+    def machines(self) -> dict[str, str | None]:
+        """The machine that each node reported last; None if it is unknown."""
+        return {name: entry.machine for name, entry in self._entries.items()}
 
     def duplicates(self, since: float) -> list[str]:
         """The nodes under whose name two agents reported since a time."""

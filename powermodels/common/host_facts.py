@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from powermodels.common.interface import CpuIdentity, HostFacts
+from wire.text import parse_count
 
 _X86_VENDORS = ("GenuineIntel", "AuthenticAMD")
 _ARM_LTD = 0x41
@@ -93,9 +94,8 @@ def parse_memory_bytes(text: str) -> int:
     """MemTotal of /proc/meminfo; 0 if it is missing."""
     for line in text.splitlines():
         key, _, value = line.partition(":")
-        number = value.split()[:1]
-        if key == "MemTotal" and number and number[0].isdecimal():
-            return int(number[0]) * 1024
+        if key == "MemTotal" and (kibibytes := parse_count(value.partition("kB")[0])):
+            return kibibytes * 1024
     return 0
 
 

@@ -20,6 +20,7 @@ from powermodels.common.host_facts import read_text
 from powermodels.common.interface import Scope
 from powermodels.meters.sensors import Sensor, SensorMeter
 from wire.messages import Gap, PowerSource
+from wire.text import parse_count
 
 _ACPI_DRIVER = "power_meter"
 _ACPI = "ACPI power meter"
@@ -136,7 +137,7 @@ def find_acpi(sys: Path, hypervisor: str | None) -> SensorMeter | Gap:
         )
     first = own[0][1]
     interval = read_text(first / "power1_average_interval")
-    averaged_seconds = int(interval) / 1e3 if interval.isdecimal() else 0.0
+    averaged_seconds = (parse_count(interval) or 0) / 1e3
     return SensorMeter(
         name="acpi",
         what=_ACPI,

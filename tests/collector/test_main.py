@@ -1,4 +1,5 @@
 import asyncio
+import shutil
 import signal
 import sqlite3
 import sys
@@ -15,7 +16,7 @@ import pytest
 from collector.act.lease import Lease, lease_path
 from collector.analysis.analysis import Analysis
 from collector.common.liveness import Liveness
-from collector.config import CollectorConfig, HttpConfig
+from collector.config import CollectorConfig, ControlConfig, HttpConfig
 from collector.features import FEATURES
 from collector.history.interface import StoredHistograms
 from collector.history.sqlite.history import History
@@ -178,6 +179,27 @@ async def test_a_collector_that_restores_leaves_the_lease_to_another_one(
         status, control = await Client(collecting_again.address.url, http, clock).ask("/v1/control")
         assert (status, control["lease_holder"]) == (HTTPStatus.OK, "other")
     assert (await other.take()).mine
+
+
+async def test_of_two_collectors_with_copies_of_one_history_one_acts(tmp_path: Path) -> None:
+    """A host that was cloned, or a history that was restored from a backup while the first one runs."""
+    copies = [settings(tmp_path / name / "history.db") for name in ("one", "other")]
+    async with running(copies[0], clock=Clock(), driver=FakeDriver()):
+        pass
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    shared = ControlConfig(lease_file=str(tmp_path / "lease.db"))
+    one, other = (msgspec.structs.replace(each, control=shared) for each in copies)
+    async with (
+        running(one, clock=Clock(), driver=FakeDriver()) as first,
+        running(other, clock=Clock(), driver=FakeDriver()) as second,
+        aiohttp.ClientSession() as http,
+    ):
+        holders = [
+            (await Client(each.address.url, http, Clock()).ask("/v1/control"))[1]["lease_holder"]
+            for each in (first, second)
+        ]
+    assert holders[0] is None
+    assert holders[1] is not None
 
 
 async def test_nodes_are_not_down_because_a_start_takes_long(

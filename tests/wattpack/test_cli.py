@@ -210,6 +210,16 @@ def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:
 
 
 @pytest.mark.slow
+def test_commands_for_tokens_import_no_numpy() -> None:
+    listing = "import sys, wattpack.commands.token; print(*sys.modules)"
+    seen = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."}
+    ).stdout.split()
+    assert "collector.config" in seen
+    assert "numpy" not in seen
+
+
+@pytest.mark.slow
 def test_collector_imports_no_driver_and_no_store_before_it_needs_one() -> None:
     listing = "import sys, wattpack.commands.collector; print(*sys.modules)"
     seen = subprocess.run(

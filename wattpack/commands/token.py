@@ -17,6 +17,7 @@ from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import Columns, columns_table, print_result
 from wire.errors import UserError
 from wire.messages import MAX_NAME_LENGTH
+from wire.text import printable
 
 _DAY_SECONDS = 86_400
 _MAX_DAYS = 36_500
@@ -46,14 +47,21 @@ def _add_token_arguments(parser: argparse.ArgumentParser) -> None:
     _add_file_arguments(parser)
 
 
+def _add_revoke_arguments(parser: argparse.ArgumentParser) -> None:
+    add(parser, "--join-token", "also revoke the join token that the node joined with")
+    _add_token_arguments(parser)
+
+
 def _list_tokens(arguments: argparse.Namespace) -> int:
     return _show(arguments, read_tokens(_path(arguments)) or [])
 
 
 def _add_token(arguments: argparse.Namespace) -> int:
     kind, name, days = Scope(arguments.kind), arguments.name, arguments.days
-    if not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise UserError(f"the name must have 1 to {MAX_NAME_LENGTH} characters")
+    if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        raise UserError(
+            f"the name must have 1 to {MAX_NAME_LENGTH} characters, none of them a control character"
+        )
     if days is not None and not 0 < days <= _MAX_DAYS:
         raise UserError(f"--days {days:g}: use a number above 0 and up to {_MAX_DAYS}")
     now = time.time()
@@ -75,10 +83,32 @@ def _rotate_token(arguments: argparse.Namespace) -> int:
 
 
 def _revoke_token(arguments: argparse.Namespace) -> int:
+    now = time.time()
     with edit_tokens(_path(arguments)) as tokens:
         token = _find(tokens, arguments)
+        join = next((each for each in tokens if each.id == token.joined_with and each.is_valid(now)), None)
         tokens.remove(token)
-    return _show(arguments, [token])
+        if token.kind is Scope.NODE:
+            # Last in the file: an earlier join token does not give the name away.
+            token = msgspec.structs.replace(token, revoked_at=now)
+            tokens.append(token)
+        if join is not None and arguments.join_token:
+            tokens.remove(join)
+    if join is None:
+        return _show(arguments, [token])
+    if arguments.join_token:
+        return _show(arguments, [token, join])
+    return _show(arguments, [token], more=_offer(token, join))
+
+
+def _offer(token: Token, join: Token) -> Sequence[str]:
+    """Advice after the revocation of a node that joined."""
+    with_token = f"the join token {join.id} ({printable(join.name)})"
+    return (
+        "",
+        f"{printable(token.name)} joined with {with_token}, which is still valid: whoever has it can join",
+        f"under another name. End it too with: wattpack token revoke {join.id}",
+    )
 
 
 def _path(arguments: argparse.Namespace) -> Path:
@@ -91,9 +121,9 @@ def _path(arguments: argparse.Namespace) -> Path:
 
 
 def _find(tokens: Sequence[Token], arguments: argparse.Namespace) -> Token:
-    """The token with an id or a name."""
+    """The token in use with an id or a name."""
     which = arguments.token
-    found = [token for token in tokens if which in (token.id, token.name)]
+    found = [token for token in tokens if which in (token.id, token.name) and token.is_in_use]
     if not found:
         path = _path(arguments)
         raise UserError(f"no token {which!r} in {path}: 'wattpack token list' shows all tokens")
@@ -103,15 +133,28 @@ def _find(tokens: Sequence[Token], arguments: argparse.Namespace) -> Token:
     return found[0]
 
 
-def _show(arguments: argparse.Namespace, tokens: Sequence[Token], secret: str | None = None) -> int:
+def _show(
+    arguments: argparse.Namespace,
+    tokens: Sequence[Token],
+    secret: str | None = None,
+    more: Sequence[str] = (),
+) -> int:
     """Print tokens without their hashes, and the secret of a new one."""
-    fields = ("id", "kind", "name", "created_at", "expires_at")
+    fields = ("id", "kind", "name", "created_at", "expires_at", "revoked_at", "joined_with")
     new = {} if secret is None else {"secret": secret}
     found = [{field: getattr(token, field) for field in fields} | new for token in tokens]
     lines = [*columns_table(_COLUMNS, tokens)] if tokens else [f"No tokens in {_path(arguments)}."]
     if secret is not None:
         lines += ["", secret, "Save this secret now: it is not stored and cannot be shown again."]
-    return print_result(arguments, found, lines)
+    return print_result(arguments, found, [*lines, *more])
+
+
+def _end_text(token: Token) -> str:
+    if token.sha256 is None:
+        return "no token"
+    return (
+        _day_text(token.expires_at) if token.revoked_at is None else f"revoked {_day_text(token.revoked_at)}"
+    )
 
 
 def _day_text(at: float | None) -> str:
@@ -123,11 +166,11 @@ _COLUMNS: Columns = {
     "KIND": lambda token: token.kind.value,
     "NAME": lambda token: token.name,
     "CREATED": lambda token: _day_text(token.created_at),
-    "EXPIRES": lambda token: _day_text(token.expires_at),
+    "EXPIRES": _end_text,
 }
 FUNCTIONS = {
     "token add": Functions(_add_new_arguments, _add_token),
     "token list": Functions(_add_file_arguments, _list_tokens),
     "token rotate": Functions(_add_token_arguments, _rotate_token),
-    "token revoke": Functions(_add_token_arguments, _revoke_token),
+    "token revoke": Functions(_add_revoke_arguments, _revoke_token),
 }

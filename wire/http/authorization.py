@@ -1,6 +1,20 @@
-"""Parse the Authorization header: basic authentication (RFC 7617) and bearer tokens (RFC 6750)."""
+"""Secrets of tokens; the Authorization header: basic authentication (RFC 7617), bearer tokens (RFC 6750)."""
 
 import base64
+import hashlib
+import secrets
+
+_SECRET_BYTES = 32
+
+
+def new_secret(kind: str) -> str:
+    """A secret that nobody can guess. The prefix lets people and secret scanners recognise it."""
+    return f"wattpack-{kind}-{secrets.token_urlsafe(_SECRET_BYTES)}"
+
+
+def secret_hash(secret: bytes) -> str:
+    """What is stored of a secret."""
+    return hashlib.sha256(secret).hexdigest()
 
 
 def parse_basic(header: str) -> tuple[str, bytes] | None:

@@ -3,6 +3,7 @@
 import errno
 import logging
 import socket
+from asyncio.log import logger as asyncio_logger
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from wire.http.connections import BACKLOG, ConnectionLimits, listen
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_NOT_ACCEPTED = "socket.accept() out of system resource"
+"""What asyncio logs, with a traceback."""
 _LINGER_SECONDS = 1.0
 """How long the rest of a rejected body is read, so that the client receives the response."""
 _IDLE_SECONDS = 150.0
@@ -37,9 +40,12 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Whether a message of the server is logged: not that of a malformed request, which anyone can send."""
+    """Whether a message of the server is logged: not what anyone can cause, as often as they like.
+
+    That is a malformed request, or a connection for which no descriptor is left: `ConnectionLimits` logs it.
+    """
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError)
+    return not (isinstance(error, HttpProcessingError) or record.getMessage().startswith(_NOT_ACCEPTED))
 
 
 @asynccontextmanager
@@ -62,7 +68,8 @@ async def serving(  # noqa: PLR0913 - most are left at their defaults
         from wire.http.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
 
         tls = protect(app, Path(web_config))
-    server_logger.addFilter(_is_worth_a_line)
+    for logger in (server_logger, asyncio_logger):
+        logger.addFilter(_is_worth_a_line)
     # The handler decompresses the body, because it knows the size limit.
     runner = web.AppRunner(
         app,

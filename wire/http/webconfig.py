@@ -20,6 +20,8 @@ from aiohttp.typedefs import Handler
 
 from wire.errors import UserError, os_reason
 from wire.http.authorization import parse_basic
+from wire.http.connections import sender
+from wire.http.turns import FairTurns, TooManyWaitingError
 from wire.settings import Section
 
 log = logging.getLogger(__name__)
@@ -267,13 +269,16 @@ def _file_versions(settings: Tls) -> tuple[tuple[int, int, int] | None, ...]:
 
 _CHALLENGE = 'Basic realm="wattpack", charset="UTF-8"'
 _BCRYPT_MAX_BYTES = 72
+_MOST_WAITING, _MOST_ADDRESSES = 8, 64
+"""Of one address, and addresses: all of them get a turn within the few seconds that a scrape may take."""
 
 
 class Users:
     """The users and their password hashes.
 
     Checking a bcrypt hash takes about 50 ms. It runs in a thread, one check at a time, however many clients
-    guess. A correct password is cached as a keyed digest: at most one per user.
+    guess: addresses take turns, and few requests of each wait. A correct password is cached as a keyed
+    digest: at most one per user.
     """
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
@@ -282,25 +287,34 @@ class Users:
         self._decoy = next(iter(self._hashes.values()))
         self._verified: dict[str, bytes] = {}
         self._key = secrets.token_bytes(32)
-        self._turn = asyncio.Lock()
+        self._turns = FairTurns(_MOST_WAITING, _MOST_ADDRESSES)
 
-    async def verify(self, name: str, password: bytes) -> bool:
+    async def verify(self, name: str, password: bytes, address: str = "") -> bool:
+        """Whether the password is right; raises `TooManyWaitingError`."""
         digest = blake2b(password, key=self._key).digest()
-        if hmac.compare_digest(self._verified.get(name, b""), digest):
+        if self._is_verified(name, digest):
             return True
-        async with self._turn:
+        async with self._turns.turn(sender(address)):
+            if self._is_verified(name, digest):
+                return True  # while this one waited
             matches = await asyncio.to_thread(_matches, password, self._hashes.get(name, self._decoy))
         if not matches or name not in self._hashes:
             return False
         self._verified[name] = digest
         return True
 
+    def _is_verified(self, name: str, digest: bytes) -> bool:
+        return hmac.compare_digest(self._verified.get(name, b""), digest)
+
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer requests without a valid password with 401."""
         credentials = parse_basic(request.headers.get(hdrs.AUTHORIZATION, ""))
-        if credentials is not None and await self.verify(*credentials):
-            return await handler(request)
+        try:
+            if credentials is not None and await self.verify(*credentials, request.remote or ""):
+                return await handler(request)
+        except TooManyWaitingError:
+            return web.Response(status=429, text="Too many passwords wait\n", headers={hdrs.RETRY_AFTER: "5"})
         return web.Response(status=401, text="Unauthorized\n", headers={hdrs.WWW_AUTHENTICATE: _CHALLENGE})
 
 

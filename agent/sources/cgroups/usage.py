@@ -8,8 +8,9 @@ from typing import Generic, TypeVar
 
 from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
-from agent.sources.files import OpenFile, OpenFileBudget, parse_count, parse_pressure, read_file
+from agent.sources.files import OpenFile, OpenFileBudget, parse_pressure, read_file
 from agent.sources.readings import NO_LIMITS, CgroupReading, Limits, lowest_limit
+from wire.text import parse_count
 
 LIMITS_KEPT_SECONDS = 30.0
 """How long limits are cached: they change seldom, and take half a dozen files to read."""

@@ -7,8 +7,9 @@ of the process, not in its parents.
 
 import os
 
-from agent.sources.files import parse_count, parse_field
+from agent.sources.files import parse_field
 from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
+from wire.text import parse_count
 
 _NANOSECONDS = 1_000_000_000
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

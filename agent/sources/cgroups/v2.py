@@ -2,8 +2,9 @@
 
 import re
 
-from agent.sources.files import parse_count, parse_field
+from agent.sources.files import parse_field
 from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
+from wire.text import parse_count
 
 _MICROSECONDS = 1_000_000
 _DEVICE_NUMBER = re.compile(rb"[0-9]+:[0-9]+")

@@ -17,7 +17,6 @@ from collector.common.labels import (
 )
 from collector.common.orchestrator import Mode, ServiceView
 from collector.features.elastic.scaling.interface import Target
-from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from wire.errors import UserError
 from wire.settings import NamedTables
 
@@ -68,6 +67,9 @@ def _labelled_target(labels: Mapping[str, str]) -> Target | None:
 
 def check_targets(config: "CollectorConfig") -> None:
     """Refuse a policy that does not exist, and a query that no store answers."""
+    # Imports numpy, which commands that only read settings do without.
+    from collector.features.elastic.scaling.table import ELASTIC_POLICIES  # noqa: PLC0415 - see above
+
     for name, target in config.tables(Target).items():
         if target.query and not config.store.url:
             raise UserError(

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.features.promises.ledger.promises import gini
+from collector.features.promises.ledger.penalties import gini
 from collector.features.promises.ledger.standing import PromiseState, ServicePromise, Standings
 from collector.features.promises.live import PromiseTracker
 from collector.runtime.parts import Core

@@ -81,6 +81,20 @@ _ENDED = """
 SELECT c.id, c.ended_joules_total FROM json_each(?) each JOIN containers c ON c.id = each.value
 WHERE c.ended_joules_total IS NOT NULL
 """
+# By the clock of the node alone, which may be wrong. A counter begins with the first window.
+_AGES = """
+SELECT s.container_id, r.at - json_extract(f.body, '$.started_at') - coalesce(s.window_seconds, 0.0)
+FROM json_each(?) each
+JOIN container_samples s
+    ON s.container_id = json_extract(each.value, '$[0]') AND s.report_id = json_extract(each.value, '$[1]')
+JOIN facts f ON f.id = s.facts_id JOIN reports r ON r.id = s.report_id
+WHERE json_extract(f.body, '$.started_at') IS NOT NULL
+"""
+_END_AGES = f"""
+SELECT e.container_id, r.at - e.at + json_extract(e.body, '$.lifetime_seconds')
+{_FROM} JOIN events e ON e.report_id = r.id {_IN_RANGE} AND e.container_id IS NOT NULL
+    AND json_extract(e.body, '$.lifetime_seconds') IS NOT NULL
+"""
 _LARGEST = 2**63 - 1
 _READ_BYTES = 4 << 20
 """Reports of a node that are read at once, by the size that they are stored with: about 20,000 samples."""
@@ -133,7 +147,8 @@ class RollupReader:
         ids = {row[0] for row in (*samples, *ends)}
         ended = dict(self._connection.execute(_ENDED, (json.dumps(list(ids)),)))
         room = self._room(node_id, reports, max_watts) if max_watts < inf else None
-        rows = roll_up(Readings.of(reports, samples, ends), ended, room)
+        ages = self._ages(given, reports, samples)
+        rows = roll_up(Readings.of(reports, samples, ends), ended, room, ages)
         return RollupUpdate(node_id, given["last_boot"], given["end"], rows, has_more)
 
     def pending(self, node_id: int, *, complete: bool = False) -> PendingReports:
@@ -173,6 +188,18 @@ class RollupReader:
     def samples(self, given: Range) -> list[Row]:
         """The samples of reports, as in `Readings`."""
         return self._connection.execute(_SAMPLES, given).fetchall()
+
+    def _ages(self, given: Range, reports: Sequence[Row], samples: Sequence[Row]) -> dict[int, float]:
+        """How long the containers that are not in the first report ran before their first windows."""
+        places = {row[0]: place for place, row in enumerate(reports)}
+        first: dict[int, int] = {}
+        for container_id, report_id, *_ in samples:
+            if container_id >= 0 and report_id in places:
+                before = first.setdefault(container_id, report_id)
+                first[container_id] = min(before, report_id, key=places.__getitem__)
+        new = [each for each in first.items() if places[each[1]]]
+        ages = dict(self._connection.execute(_END_AGES, given))
+        return ages | dict(self._connection.execute(_AGES, (json.dumps(new),)))
 
     def _room(self, node_id: int, reports: Sequence[Row], max_watts: float) -> dict[int, float]:
         """The energy that a node can still have used in the buckets of reports."""

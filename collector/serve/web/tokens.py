@@ -1,4 +1,4 @@
-"""Tokens, and the file that they are stored in: only their hashes, one JSON line per token.
+"""Tokens, and the file that they are stored in: only their hashes, one JSON line per token, the newest last.
 
 A token has 256 random bits, which nobody can guess, so SHA-256 is enough: slow hashes protect weak passwords.
 A fast hash can be computed for each request of a thousand nodes. The file is private to its owner, replaced
@@ -22,6 +22,8 @@ from msgspec import Meta
 
 from collector.serve.web.scopes import Caller, Scope
 from wire.errors import UserError, os_reason
+from wire.files import replace_private
+from wire.http.authorization import new_secret, secret_hash
 from wire.messages import Name
 
 log = logging.getLogger(__name__)
@@ -29,8 +31,10 @@ log = logging.getLogger(__name__)
 _PRIVATE = 0o600
 _CHECK_SECONDS = 1.0
 _SECRET_BYTES = 32
-_ID_BYTES = 4
+_ID_BYTES = 6
 
+SecretHash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+"""SHA-256 of a secret."""
 KINDS = (Scope.NODE, Scope.READ, Scope.PLACE, Scope.JOIN, Scope.ADMIN)
 """Scopes that a token can have."""
 
@@ -38,14 +42,17 @@ KINDS = (Scope.NODE, Scope.READ, Scope.PLACE, Scope.JOIN, Scope.ADMIN)
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """A stored token."""
 
-    id: Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
+    id: Annotated[str, Meta(pattern="^[0-9a-f]{12}$")]
     """Public id of the token; unrelated to the secret."""
     kind: Scope
     name: Name
     """The node that it is valid for; for a join token, a pattern of node names; for other kinds, a label."""
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    sha256: SecretHash | None = None
+    """Hash of its secret; None keeps the name of a node that reported without a token."""
     created_at: float
     expires_at: float | None = None
+    revoked_at: float | None = None
+    """A revoked token of a node stays, so that neither its name nor its machine can join again."""
     machine: Name | None = None
     """Hash of the machine id of a node that has joined. The token is not valid for another machine."""
     joined_with: str | None = None
@@ -56,22 +63,31 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             raise ValueError(f"a token cannot be of kind {self.kind}")
 
     def is_valid(self, now: float) -> bool:
-        return self.expires_at is None or now < self.expires_at
+        return self.is_in_use and (self.expires_at is None or now < self.expires_at)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it has a secret, and was not revoked."""
+        return self.sha256 is not None and self.revoked_at is None
 
 
 def make_token(kind: Scope, name: str, now: float, expires_at: float | None = None) -> tuple[Token, str]:
     """Create a token; returns the token to store, and the secret, which is stored nowhere."""
-    # The prefix lets people and secret scanners recognise it.
-    secret = f"wattpack-{kind}-{secrets.token_urlsafe(_SECRET_BYTES)}"
+    secret = new_secret(kind)
     token = Token(
-        id=secrets.token_hex(_ID_BYTES),
+        id=new_id(),
         kind=kind,
         name=name,
-        sha256=hashlib.sha256(secret.encode()).hexdigest(),
+        sha256=secret_hash(secret.encode()),
         created_at=now,
         expires_at=expires_at,
     )
     return token, secret
+
+
+def new_id() -> str:
+    """A public id for a token."""
+    return secrets.token_hex(_ID_BYTES)
 
 
 class Tokens:
@@ -83,25 +99,25 @@ class Tokens:
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
         self._key = secrets.token_bytes(_SECRET_BYTES)
-        self._by_keyed_hash = {self._keyed_hash(bytes.fromhex(token.sha256)): token for token in tokens}
+        self._by_keyed_hash = {
+            self._keyed_hash(token.sha256): token for token in tokens if token.sha256 and token.is_in_use
+        }
 
     def __len__(self) -> int:
         return len(self._by_keyed_hash)
 
     def caller(self, secret: bytes, now: float) -> Caller | None:
         """The caller with this secret; None if it is unknown or expired."""
-        digest = hashlib.sha256(secret).digest()
+        digest = secret_hash(secret)
         token = self._by_keyed_hash.get(self._keyed_hash(digest))
-        if token is None or not hmac.compare_digest(bytes.fromhex(token.sha256), digest):
-            return None
-        if not token.is_valid(now):
+        if token is None or not hmac.compare_digest(token.sha256 or "", digest) or not token.is_valid(now):
             return None
         nodes = frozenset({token.name}) if token.kind is Scope.NODE else None
         joins = token.name if token.kind is Scope.JOIN else None
         return Caller(token.kind, nodes, token.id, token.machine, joins)
 
-    def _keyed_hash(self, digest: bytes) -> bytes:
-        return hashlib.blake2b(digest, key=self._key).digest()
+    def _keyed_hash(self, digest: str) -> bytes:
+        return hashlib.blake2b(digest.encode(), key=self._key).digest()
 
 
 _encoder = msgspec.json.Encoder()
@@ -152,9 +168,11 @@ def edit_tokens(path: Path) -> Iterator[list[Token]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path.parent):
-            tokens = read_tokens(path) or []
+            before = read_tokens(path)
+            tokens = list(before or ())
             yield tokens
-            _replace(path, b"".join(_encoder.encode(token) + b"\n" for token in tokens))
+            if tokens != before:
+                replace_private(path, b"".join(_encoder.encode(token) + b"\n" for token in tokens))
     except OSError as error:
         raise UserError(
             f"cannot write {path} ({os_reason(error)}): run this as root, or choose another file with --file"
@@ -169,23 +187,6 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _replace(path: Path, text: bytes) -> None:
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE)
-    try:
-        if os.geteuid() == 0:
-            # The service runs as the owner of the folder, and must be able to read the file.
-            folder = path.parent.stat()
-            os.fchown(handle, folder.st_uid, folder.st_gid)
-        with os.fdopen(handle, "wb", closefd=False) as file:
-            file.write(text)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    new.replace(path)
 
 
 def _open_reserve() -> int | None:

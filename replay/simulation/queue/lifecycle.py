@@ -14,7 +14,7 @@ from collector.common.arrays import Codes, Floats, Rows
 from collector.common.liveness import Liveness
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
 from collector.features.promises.ledger.ledger import Ledger
-from collector.features.promises.ledger.promises import gini, is_broken, penalty
+from collector.features.promises.ledger.penalties import gini, is_broken, penalty
 from collector.features.promises.snapshot import TaskPromises
 from collector.snapshot.columns import strictest_by_node, sum_by_node, unknown_services
 from collector.snapshot.constraints import PlacementRules

@@ -12,13 +12,14 @@ from agent.main import full_report
 from agent.reporting.validity import encode_valid, without_labels
 from agent.sampling.sampler import Sampler
 from agent.sources.docker.models import limit_labels
-from tests.agent.trees import container_id, make_host, make_v1, make_v2, v1_container, v2_container
+from tests.agent.trees import container_id, make_host, make_v1, make_v2, v1_container, v2_container, write
 from tests.collector.builders import HEARTBEAT, START, container, report
 from wire.messages import ContainerUsage, Event, EventKind, encode, parse_batch
 from wire.resources import Quantities
 from wire.sketch import Sketch
 
 ABSURD = {"2^63": b"9223372036854775808", "2^64": b"18446744073709551616", "400 digits": b"9" * 400}
+ABSURD |= {"5000 digits": b"9" * 5000, "negative": b"-" + b"9" * 400, "none": b"nan"}
 _NUMBER = re.compile(rb"\b[0-9]+\b")
 
 
@@ -36,14 +37,32 @@ def v2(root: Path) -> tuple[Path, Path]:
     return host.proc, host.sys
 
 
+_MORE_FILES = {
+    "proc/uptime": "5000.25 9000.50\n",
+    "proc/100/stat": f"100 (a b) S {' '.join(map(str, range(50)))}\n",
+    "sys/class/powercap/intel-rapl:0/name": "package-0\n",
+    "sys/class/powercap/intel-rapl:0/energy_uj": "1000000\n",
+    "sys/class/powercap/intel-rapl:0/max_energy_range_uj": "262143328850\n",
+    "sys/class/hwmon/hwmon0/name": "power_meter\n",
+    "sys/class/hwmon/hwmon0/power1_average": "90000000\n",
+    "sys/class/hwmon/hwmon0/power1_average_interval": "1000\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2400000\n",
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [v1, v2])
+@pytest.mark.parametrize("is_from_start", [False, True])
 @pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD)
 def test_absurd_numbers_in_any_kernel_file_cost_no_report(
-    tmp_path: Path, make: Callable[[Path], tuple[Path, Path]], absurd: bytes
+    tmp_path: Path,
+    make: Callable[[Path], tuple[Path, Path]],
+    absurd: bytes,
+    is_from_start: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     """Every file in turn has absurd numbers: the pass goes on, and the collector accepts the report."""
     make(tmp_path)
+    write(tmp_path, _MORE_FILES)
     config = AgentConfig(
         host=HostConfig(root=str(tmp_path)),
         docker=DockerConfig(socket=""),
@@ -53,6 +72,8 @@ def test_absurd_numbers_in_any_kernel_file_cost_no_report(
     assert len(files) > 20
     for file in files:
         before = file.read_bytes()
+        if is_from_start:
+            file.write_bytes(_NUMBER.sub(absurd, before))
         sampler = Sampler(config)
         sampler.take_sample()
         file.write_bytes(_NUMBER.sub(absurd, before))

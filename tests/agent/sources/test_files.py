@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.files import parse_count, parse_field, read_file
+from agent.sources.files import parse_field, read_file
+from wire.text import parse_count
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bench.trust import benchmark as trust
 from bench.trust.adversary import HOSTILE, Adversary
 from bench.trust.cluster import HonestNode, honest_report, node_name, report_rounds
+from bench.trust.doors import Doors
 from bench.trust.pair import PairOutcome
 from collector.main import running
 from tests.collector.builders import settings
@@ -114,3 +115,20 @@ def test_two_collectors_that_differ_or_both_act_miss_a_bound(
     for name, value in changes.items():
         setattr(pair, name, value)
     assert [figure.name for figure in pair.figures() if not figure.ok] == missed
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, []),
+        ({"names_taken": 1}, ["names_taken"]),
+        ({"revoked_accepted": 1}, ["revoked_accepted"]),
+        ({"odd_names": 1}, ["odd_names_accepted"]),
+        ({"honest_refused": 1}, ["doors_honest_refused"]),
+        ({"tracebacks": 1, "log_bytes": 9000}, ["flood_tracebacks", "flood_log"]),
+    ],
+)
+def test_an_attack_at_the_doors_that_succeeds_misses_a_bound(
+    changes: dict[str, Any], missed: list[str]
+) -> None:
+    assert [figure.name for figure in Doors(attempts=1, **changes).figures() if not figure.ok] == missed

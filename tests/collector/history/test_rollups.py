@@ -24,14 +24,18 @@ class Word(NamedTuple):
     is_heartbeat: bool = True
 
 
-def rolled_up(words: Sequence[Word], ended_joules: Mapping[int, float] | None = None) -> RollupRows:
+def rolled_up(
+    words: Sequence[Word],
+    ended_joules: Mapping[int, float] | None = None,
+    ages: Mapping[int, float] | None = None,
+) -> RollupRows:
     reports, samples, ends = [], [], []
     for number, each in enumerate(words):
         reports.append((number + 7, each.at, words[0].at, each.is_heartbeat, 10.0))
         samples.append((NODE, number + 7, 1.0, each.joules_total, 30.0, *USED))
         samples += [(key, number + 7, 1.0, joules, 30.0, *USED) for key, joules in each.running.items()]
         ends += [(key, number + 7, joules) for key, joules in each.ended.items()]
-    return roll_up(Readings.of(reports, samples, ends), ended_joules or {})
+    return roll_up(Readings.of(reports, samples, ends), ended_joules or {}, ages=ages)
 
 
 def of_node(gains: RollupRows, step: int) -> tuple[float, float, float]:
@@ -55,7 +59,7 @@ def test_energy_is_the_increase_of_the_counters(step: int) -> None:
         Word(BEGIN, 1000.0, {1: 50.0}),
         Word(BEGIN + 400, 9000.0, {1: 250.0, 2: 30.0}),
     ]
-    gains = rolled_up(words)
+    gains = rolled_up(words, ages={2: 100.0})
     assert of_node(gains, step) == pytest.approx((8000.0, 4000.0, 230.0))
     assert of_containers(gains, step) == pytest.approx({1: 200.0, 2: 30.0})
 
@@ -73,9 +77,16 @@ def test_a_container_that_came_and_went_between_heartbeats_is_counted() -> None:
         Word(BEGIN + 60, None, ended={7: 25.0}, is_heartbeat=False),
         Word(BEGIN + 300, 5000.0),
     ]
-    gains = rolled_up(words)
+    gains = rolled_up(words, ages={7: 20.0})
     assert of_containers(gains, FINE_SECONDS) == {7: 25.0}
     assert gains.ended == {7: 25.0}
+
+
+@pytest.mark.parametrize(("age", "joules"), [(299.0, 7e6 + 10), (301.0, 10.0), (None, 10.0)])
+def test_a_first_value_counts_if_the_container_started_since(age: float | None, joules: float) -> None:
+    words = [Word(BEGIN, 0.0), Word(BEGIN + 300, 9e6, {7: 7e6}), Word(BEGIN + 600, 9.1e6, {7: 7e6 + 10})]
+    found = of_containers(rolled_up(words, ages={} if age is None else {7: age}), FINE_SECONDS)
+    assert found == pytest.approx({7: joules})
 
 
 def test_a_container_started_again_goes_on_where_its_counter_was() -> None:

@@ -29,8 +29,9 @@ def test_token_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture
         assert made["secret"] not in again
 
     assert token(capsys, path, "revoke", made["id"])[0] == 0
-    assert read_tokens(path) == []
-    assert token(capsys, path, "list")[1] == f"No tokens in {path}.\n"
+    assert Tokens(read_tokens(path) or []).caller(made["secret"].encode(), made["created_at"]) is None
+    assert "revoked 20" in token(capsys, path, "list")[1], "the name is remembered"
+    assert token(capsys, path, "revoke", made["id"])[0] == 2
 
 
 def test_rotation_replaces_the_secret_and_a_join_token_expires(
@@ -79,6 +80,7 @@ def test_revoke_by_name_requires_a_unique_name(tmp_path: Path, capsys: pytest.Ca
     [
         (["node", ""], "the name must have 1 to 253 characters"),
         (["node", "n" * 254], "the name must have 1 to 253 characters"),
+        (["node", "web1\n00000000  admin"], "the name must have 1 to 253 characters"),
         (["read", "x", "--days", "0"], "--days 0: use"),
     ],
 )

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.http.authorization import parse_basic
+from wire.http.turns import TooManyWaitingError
 from wire.http.webconfig import Users
 
 
@@ -54,6 +55,38 @@ async def test_an_unknown_name_costs_what_a_known_one_costs(checks: list[bytes])
     assert checks == [b"guess"]
 
 
+async def test_guesses_of_one_address_do_not_hold_up_another_one(checks: list[bytes]) -> None:
+    users = Users({"alice": hashed("wonder")})
+    guesses = [
+        asyncio.create_task(users.verify("alice", str(number).encode(), f"10.0.{number % 2}.9"))
+        for number in range(400)
+    ]
+    await asyncio.sleep(0)  # all of them wait, or were refused
+    assert await users.verify("alice", b"wonder", "10.9.9.9")
+    assert checks.index(b"wonder") <= 3, "one check that ran, and one of each address"
+    answers = await asyncio.gather(*guesses, return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, TooManyWaitingError)]
+    assert (len(refused), len(checks)) == (400 - 1 - 2 * 8, 1 + 2 * 8 + 1)
+    assert await users.verify("alice", b"wonder", "10.0.1.9"), "the right password is known by now"
+
+
+async def test_a_network_of_ipv6_has_one_share(checks: list[bytes]) -> None:
+    users = Users({"alice": hashed("wonder")})
+    guesses = (users.verify("alice", b"guess", f"2001:db8::{number:x}") for number in range(100))
+    await asyncio.gather(*guesses, return_exceptions=True)
+    assert len(checks) == 1 + 8
+
+
+async def test_a_request_that_was_given_up_does_not_hold_up_the_others() -> None:
+    users = Users({"alice": hashed("wonder")})
+    asked = [asyncio.create_task(users.verify("alice", b"wonder", str(each))) for each in range(5)]
+    await asyncio.sleep(0)
+    for number in (1, 3):
+        asked[number].cancel()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [each is True for each in answers] == [True, False, True, False, True]
+
+
 async def test_however_many_guess_one_password_is_checked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     running = most = 0
 
@@ -67,7 +100,7 @@ async def test_however_many_guess_one_password_is_checked_at_a_time(monkeypatch:
 
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
     users = Users({"alice": hashed("wonder")})
-    guesses = [users.verify("alice", str(number).encode()) for number in range(50)]
+    guesses = [users.verify("alice", str(number).encode(), f"10.0.0.{number}") for number in range(50)]
     assert not any(await asyncio.gather(*guesses))
     assert most == 1
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.promises.ledger.instances import Instance
-from collector.features.promises.ledger.promises import Promise, ServiceMode, is_broken, penalty
+from collector.features.promises.ledger.penalties import is_broken, penalty
+from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.features.promises.ledger.services import ServiceRecord
 from collector.features.promises.snapshot import TaskPromises
 

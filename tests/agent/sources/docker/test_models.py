@@ -85,6 +85,12 @@ def test_labels_are_unchanged_if_they_fit(labels: dict[str, str]) -> None:
         assert limit_labels(labels) == labels
 
 
+@given(st.dictionaries(st.text(max_size=20), st.text(max_size=3000), min_size=60, max_size=100))
+def test_labels_of_wattpack_are_kept_before_all_others(labels: dict[str, str]) -> None:
+    own = {"wattpack.class": "1", "wattpack.move": "never", "wattpack.talks-to": "a,b"}
+    assert limit_labels({**labels, **own}).items() >= own.items()
+
+
 def test_service_is_known_even_if_its_label_is_cut() -> None:
     many = {f"a{number:03}": "x" for number in range(MAX_LABELS)}
     info = parse_event(line("start", attributes={**many, **LABELS})).describe()

@@ -121,7 +121,9 @@ def test_energy_is_grouped_by_container_service_label_and_day(book: Book) -> Non
 
 
 def test_a_container_without_samples_counts_by_its_end_event(book: Book) -> None:
-    end = Event(EventKind.STOPPED, START + 60, container="job-1", name="job", joules_total=12.5)
+    end = Event(
+        EventKind.STOPPED, START + 60, container="job-1", name="job", joules_total=12.5, lifetime_seconds=50.0
+    )
     book.take(
         heartbeat(START, 1, 0.0),
         partial_report(sequence=2, at=START + 61, events=(end,)),
@@ -131,6 +133,37 @@ def test_a_container_without_samples_counts_by_its_end_event(book: Book) -> None
     (job,) = book.energy(GroupBy.CONTAINER)
     assert (job.key, job.name) == ("job-1", "job")
     assert job.joules == pytest.approx(12.5)
+
+
+def test_what_a_container_used_before_it_was_first_seen_is_not_counted(book: Book) -> None:
+    """Its agent kept its counter while the collector did not know the container."""
+    windows = {"old": 30.0, "new": 30.0, "at-once": 280.0}
+    started_at = {"old": START - 5000, "new": START + 270, "at-once": START + 15}
+    for clock_is_wrong_by in (0.0, 1e6):
+        first, later = (
+            [
+                drawing(
+                    f"{name}{clock_is_wrong_by}",
+                    joules,
+                    window_seconds=windows[name],
+                    started_at=at + clock_is_wrong_by,
+                )
+                for name, at in started_at.items()
+            ]
+            for joules in (7e6, 7e6 + 10)
+        )
+        node = f"node{clock_is_wrong_by}"
+        for number, containers in enumerate(([], first, later)):
+            at = START + 300 * number
+            sent = heartbeat(at + clock_is_wrong_by, number + 1, 3e7 * number, *containers, node=node)
+            book.take(sent, received_at=at)
+            book.roll_up()
+    whole = 7e6 + 10
+    assert book.joules(GroupBy.CONTAINER) == {
+        f"id-of-{name}{wrong}": pytest.approx(10.0 if name == "old" else whole)
+        for wrong in (0.0, 1e6)
+        for name in started_at
+    }
 
 
 def test_duplicate_reports_and_rollups_count_once(book: Book) -> None:

@@ -199,6 +199,28 @@ def test_a_gap_of_days_on_a_crowded_node_does_not_fill_the_history(history: Hist
     assert sum(history.joules(GroupBy.CONTAINER).values()) == pytest.approx(9.0 * 400)
 
 
+def test_the_energy_of_a_crowded_node_in_a_gap_is_bounded_by_the_gap(history: History) -> None:
+    """Its containers have rows for the last part of the gap only, but its energy is that of all of it."""
+    gap, watts = 36_000.0, 300.0
+    crowd = [f"c{number}" for number in range(2000)]
+    history.add(claim(1, START, 0.0, *(drawing(name, 0.0) for name in crowd)), received_at=START)
+    late = claim(2, START + gap, gap * watts, *(drawing(name, 1000.0) for name in crowd))
+    history.add(late, received_at=START + gap)
+    history.roll_up()
+    assert history.joules() == pytest.approx({"mallory": gap * watts})
+    assert sum(history.joules(GroupBy.CONTAINER).values()) == pytest.approx(2000 * 1000.0)
+    # The next heartbeat is in the same bucket, which has room for it.
+    next_at = START + gap + 30
+    late = claim(3, next_at, gap * watts + 9000.0, *(drawing(name, 1000.0) for name in crowd))
+    history.add(late, received_at=next_at)
+    history.roll_up()
+    assert history.joules() == pytest.approx({"mallory": gap * watts + 9000.0})
+    # A false claim is bounded as if there were no gap.
+    history.add(claim(4, next_at + gap, 1e17), received_at=next_at + gap)
+    history.roll_up()
+    assert history.joules()["mallory"] <= (gap + next_at + gap - START + FINE_SECONDS) * MAX_WATTS
+
+
 def test_a_flood_between_two_heartbeats_is_not_read_into_memory(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ def test_secret_identifies_its_token_only(kind: Scope, name: str) -> None:
     assert caller.scope is kind
     assert caller.may_report_for(name)
     assert caller.may_report_for(name + "x") == (kind is not Scope.NODE)
-    for wrong in (other, secret[:-1], secret + " ", "", token.sha256, token.id):
+    for wrong in (other, secret[:-1], secret + " ", "", token.sha256 or "", token.id):
         assert tokens.caller(wrong.encode(), START) is None
 
 
@@ -107,9 +107,9 @@ def test_token_file_writable_by_others_is_an_error(tmp_path: Path) -> None:
     [
         ("{", r"t, line 2 is not a token: Input data was truncated"),
         ("[]", r"t, line 2 is not a token"),
-        ('{"id": "00000000", "kind": "open"}', r"t, line 2 is not a token: .* missing"),
+        ('{"id": "000000000000", "kind": "open"}', r"t, line 2 is not a token: .* missing"),
         (
-            '{"id":"00000000","kind":"open","name":"x","sha256":"' + "0" * 64 + '","created_at":1}',
+            '{"id":"000000000000","kind":"open","name":"x","sha256":"' + "0" * 64 + '","created_at":1}',
             "a token cannot be of kind open",
         ),
     ],

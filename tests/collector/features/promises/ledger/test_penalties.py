@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.promises.ledger.promises import gini, is_broken, penalty
+from collector.features.promises.ledger.penalties import gini, is_broken, penalty
 
 
 @pytest.mark.parametrize(
