@@ -42,6 +42,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     ),
     "fuzz": ("bench.fuzz.reports", "a million invalid requests to the collector"),
     "damage": ("bench.damage", "5,000 damaged histories: all start, and say truly what is lost"),
+    "soak": ("bench.soak", "memory of a collector after 500,000 reports while containers come and go"),
     "trust": (
         "bench.trust.benchmark",
         "one hostile node among honest ones, and its effect on them; a day of faults with --faults",

@@ -183,6 +183,8 @@ class SqliteWriter:
             rows.append((container_id, facts_id, *container_values(container)))
         gone = set(report.gone) - {container.id for container in report.containers}
         rows += [(ids.containers.get((node_id, each), received_at), *GONE) for each in sorted(gone)]
+        for each in gone:
+            ids.forget_container((node_id, each), received_at)
         return rows
 
     def _event_rows(self, report: Report, node_id: int, received_at: float) -> list[Row]:
@@ -313,6 +315,10 @@ class _IdCache:
         """Whether a row need not be marked as used again."""
         return marked_at >= now - self._refresh_seconds
 
+    def forget(self, key: Key) -> None:
+        """Drop the id of a row that will hardly be used again."""
+        self._cached.pop(_shortened(key), None)
+
     def expire(self, before: float) -> None:
         """Drop the ids that were last marked before a time."""
         self._cached = {key: value for key, value in self._cached.items() if value[1] >= before}
@@ -355,6 +361,13 @@ class _IdCaches:
         # The registry holds the newest state too: an older one would take memory of its own.
         self._last_facts[container_id] = facts_id, marked_at, state
         return facts_id
+
+    def forget_container(self, key: Key, now: float) -> None:
+        """Drop what is cached of a container that ended: where containers come and go, it would pile up."""
+        last = self._last_facts.pop(self.containers.get(key, now), None)
+        self.containers.forget(key)
+        if last is not None:
+            self.facts.forget((encode_container_facts(last[2]),))
 
     def has_facts(self, container_id: int) -> bool:
         """Whether more than the id of a container is stored."""
