@@ -239,8 +239,7 @@ def repair_file(path: str) -> sqlite3.Connection:
     If that fails, the file has its name again.
     """
     had = Counts.read_file(path)
-    aside = _free_name(f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
-    _rename(path, aside)
+    aside = set_aside(path)
     try:
         make_private(Path(path))
         target = _connect(path)
@@ -265,9 +264,13 @@ def repair_file(path: str) -> sqlite3.Connection:
     return target
 
 
-def _free_name(name: str) -> str:
+def set_aside(path: str) -> str:
+    """Rename a damaged database with its log; returns its new name."""
+    name = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     names = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(each for each in names if not Path(each).exists())
+    aside = next(each for each in names if not Path(each).exists())
+    _rename(path, aside)
+    return aside
 
 
 def open_for_reading(path: str) -> sqlite3.Connection:
