@@ -41,6 +41,8 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "latency of every policy with 10,000 nodes, and the nodes that GenPack saves",
     ),
     "fuzz": ("bench.fuzz.reports", "a million invalid requests to the collector"),
+    "damage": ("bench.damage", "5,000 damaged histories: all start, and say truly what is lost"),
+    "soak": ("bench.soak", "memory of a collector after 500,000 reports while containers come and go"),
     "trust": (
         "bench.trust.benchmark",
         "one hostile node among honest ones, and its effect on them; a day of faults with --faults",

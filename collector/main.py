@@ -19,11 +19,13 @@ from collector.act.lease import lease_path
 from collector.act.loop import acting, controlling
 from collector.act.orchestrator_state import CompletedActions
 from collector.common.clocks import Clock, SteadyClock, report_jump
+from collector.common.errors import HistoryUnavailable
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.history.promql import connect
+from collector.history.sqlite.files.damage import damage_marker
 from collector.history.sqlite.history import open_history
 from collector.observe.limits.node_account import Limit
 from collector.observe.registry import Registry
@@ -81,6 +83,22 @@ async def running(
     `driver` replaces the driver of the settings. Analyses and plans run in a thread, or in a process of
     their own.
     """
+    async with AsyncExitStack() as stack:
+        start = partial(_running, config, clock=clock, driver=driver, is_separate=is_separate)
+        try:
+            collector = await stack.enter_async_context(start())
+        except HistoryUnavailable:
+            if not damage_marker(config.history.path).exists():
+                raise
+            # The history was found to be damaged when the start read it: opening it again repairs it.
+            collector = await stack.enter_async_context(start())
+        yield collector
+
+
+@asynccontextmanager
+async def _running(
+    config: CollectorConfig, *, clock: Clock | None, driver: Driver | None, is_separate: bool
+) -> AsyncIterator[RunningCollector]:
     clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
     listen = parse_address(config.http.listen)

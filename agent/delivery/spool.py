@@ -6,6 +6,7 @@ Nothing here raises. Everything blocks, and belongs to one thread other than tha
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from agent.delivery.spool_file import (
     SpoolFullError,
     SpoolUnusableError,
     move_aside,
+    read_damaged,
 )
 from wire.messages import MAX_TEXT_LENGTH, Gap
 
@@ -171,16 +173,24 @@ class Spool:
 
     def _replace_damaged(self, path: Path, why: SpoolDamagedError) -> SpoolFile:
         aside = move_aside(path, self._wall())
+        try:
+            file = SpoolFile.open(path, wall=self._wall(), monotonic=self._monotonic())
+        except SpoolDamagedError as error:
+            raise SpoolUnusableError(str(error)) from error
+        kept = 0
+        for bodies in read_damaged(aside):
+            now = self._monotonic()
+            with suppress(SpoolUnusableError):
+                file.append([Entry(body, now) for body in bodies], self._wall())
+                kept += len(bodies)
         log.error(
-            "the spool %s is damaged (%s): renamed to %s with its reports, and created a new one",
+            "the spool %s is damaged (%s): renamed to %s, and kept the %d report(s) that can be read",
             path,
             why,
             aside.name,
+            kept,
         )
-        try:
-            return SpoolFile.open(path, wall=self._wall(), monotonic=self._monotonic())
-        except SpoolDamagedError as error:
-            raise SpoolUnusableError(str(error)) from error
+        return file
 
     def _fall_back_to_memory(self, why: str) -> None:
         self._try_disk_at = self._monotonic() + _TRY_DISK_SECONDS

@@ -6,6 +6,7 @@ Everything here blocks and raises. `agent.delivery.spool` handles the errors.
 """
 
 import os
+import shutil
 import sqlite3
 import stat
 import time
@@ -34,6 +35,9 @@ _END_OF_TIME = 1e11  # three thousand years, in seconds
 _GIVE_BACK_PAGES = 256
 _LOG = "-wal"
 _KEEP_SET_ASIDE = 3
+_READ_ROWS = 50
+_PAGE_BYTES, _SIZE_AT = 4096, 28
+_LONGEST_BODY = 16 << 20
 
 _PRIMARY_CODE = 0xFF
 _DAMAGE = {
@@ -273,6 +277,55 @@ def move_aside(path: Path, wall: float) -> Path:
     except OSError as error:
         raise SpoolUnusableError(f"it is damaged and cannot be renamed: {os_reason(error)}") from error
     return aside
+
+
+def read_damaged(path: Path) -> Iterator[list[bytes]]:
+    """The reports in a damaged file that can be read, in order, some at a time."""
+    found: list[int] = []
+    with suppress(sqlite3.Error, OSError), _damaged(path) as connection:
+        if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+            return
+        # The rows before the damage, then those after it: their numbers take little memory.
+        for order in ("ASC", "DESC"):
+            with suppress(sqlite3.Error, OverflowError):
+                rows = connection.execute(f"SELECT id FROM report ORDER BY id {order}")  # noqa: S608 - our own
+                found += (row for (row,) in rows if isinstance(row, int))
+        ordered = sorted(set(found))
+        for start in range(0, len(ordered), _READ_ROWS):
+            bodies = [_read_body(connection, row) for row in ordered[start : start + _READ_ROWS]]
+            yield [body for body in bodies if body is not None]
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a copy of a damaged file, which SQLite opens even if the file is too short."""
+    copy = path.with_name(path.name + ".reading")
+    try:
+        for source, target in ((path, copy), (_wal_of(path), _wal_of(copy))):
+            if source.exists():
+                shutil.copyfile(source, target)
+        with copy.open("r+b") as file:
+            pages = -(-file.seek(0, os.SEEK_END) // _PAGE_BYTES)
+            file.truncate(pages * _PAGE_BYTES)
+            # SQLite opens no file that is shorter than its header says.
+            file.seek(_SIZE_AT)
+            file.write(pages.to_bytes(4, "big"))
+        with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BODY)
+            # A lock of this process alone needs no file of shared memory.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
+            yield connection
+    finally:
+        for each in (copy, _wal_of(copy)):
+            each.unlink(missing_ok=True)
+
+
+def _read_body(connection: sqlite3.Connection, row: int) -> bytes | None:
+    try:
+        found = connection.execute("SELECT body FROM report WHERE id = ?", (row,)).fetchone()
+    except (sqlite3.Error, OverflowError):
+        return None
+    return None if found is None else _unpack(found[0])
 
 
 def _wal_of(path: Path) -> Path:

@@ -125,9 +125,10 @@ class Lease:
                     return LeaseStatus(mine=False, holder=last.holder, skew_seconds=self._skew_seconds)
                 renewals = 0 if last is None else last.renewals + 1
                 connection.execute(_TAKE, (self._holder, renewals, self._seconds, self._clock()))
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, TypeError, ValueError) as error:
             # A collector that cannot read the lease must not act.
-            return LeaseStatus(mine=False, holder=f"unknown (cannot read {self._path}: {error})")
+            what = "if it is damaged, stop all collectors that share it, and delete it"
+            return LeaseStatus(mine=False, holder=f"unknown (cannot read {self._path}: {error}; {what})")
         before = last.holder if last is not None and last.holder != self._holder else None
         return LeaseStatus(mine=True, holder=self._holder, before=before)
 

@@ -96,8 +96,6 @@ class HistoryStats:
     """None without a store."""
     damage: str = ""
     """Where the file is damaged; empty if no damage was found."""
-    wrong_rows: int = 0
-    """Rows that were set aside since the start, because they did not have their checksum."""
     dropped_for_size: int = 0
     """Rows deleted since the start, before their retention was over, to stay below the maximum size."""
 

@@ -7,8 +7,6 @@ from functools import partial
 from collector.common.errors import HistoryUnavailable
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
-from collector.common.text import counted
-from collector.history.interface import HistoryStats
 from collector.observe.limits.node_account import Limit
 from collector.runtime.parts import Core
 
@@ -56,19 +54,4 @@ async def check_history(core: Core) -> None:
     except HistoryUnavailable as error:
         core.outages.begin(Dependency.HISTORY, f"the history is unavailable: {error}")
         return
-    if problem := _problem_of(core.history.stats()):
-        core.outages.begin(Dependency.HISTORY, problem)
-    else:
-        core.outages.end(Dependency.HISTORY, "the history is available again")
-
-
-def _problem_of(stats: HistoryStats) -> str:
-    """Return a sentence about damage of the file; empty if it is intact."""
-    if stats.damage:
-        return f"the history is damaged ({stats.damage}): restart the collector, which repairs it"
-    if stats.wrong_rows:
-        return (
-            f"{counted(stats.wrong_rows, 'row')} of the energy accounts did not match the checksum, and"
-            " were deleted: check the disk, and restore the history from a backup if these accounts matter"
-        )
-    return ""
+    core.outages.end(Dependency.HISTORY, "the history is available again")

@@ -1,17 +1,13 @@
 """`wattpack admin repair`: check the collector's history for damage, and repair it."""
 
 import argparse
-import sqlite3
-from contextlib import closing
 from math import inf
 from pathlib import Path
 
 from collector.config import CollectorConfig
-from collector.history.sqlite.files.connection import lock_file, open_existing, repair_file
-from collector.history.sqlite.files.damage import count_wrong_rows, find_damage, set_wrong_rows_aside
+from collector.history.sqlite.files.connection import examine, lock_file, repair_file
 from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
-from wattpack.output.text import count_text
 from wire.errors import UserError
 
 
@@ -26,27 +22,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not Path(path).is_file():
         raise UserError(f"there is no history at {path}: give its path with --file")
     with lock_file(path):
-        damage, wrong = _examine(path)
-        if damage is None and not wrong:
+        damage = examine(path, inf)
+        if damage is None:
             print(f"{path} has no damage")
             return 0
-        if damage is not None:
-            print(f"{path} is damaged: {damage}")
-        for table, count in wrong.items():
-            print(f"{path}: {count_text(count, 'row')} of {table} with a wrong checksum")
+        print(f"{path} is damaged: {damage}")
         if arguments.check:
             return 1
-        connection = repair_file(path) if damage is not None else open_existing(path)
-        with closing(connection):
-            set_aside = set_wrong_rows_aside(connection)
-        print(f"repaired {path}; set {count_text(set_aside, 'row')} aside")
+        repair_file(path).close()
+        print(f"repaired {path}")
     return 0
-
-
-def _examine(path: str) -> tuple[str | None, dict[str, int]]:
-    try:
-        with closing(open_existing(path)) as connection:
-            damage = find_damage(connection, inf)
-            return (None, count_wrong_rows(connection)) if damage is None else (damage, {})
-    except sqlite3.DatabaseError as error:
-        return str(error), {}

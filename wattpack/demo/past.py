@@ -17,9 +17,10 @@ import numpy as np
 from collector.common.arrays import Floats
 from collector.common.outages import Outages
 from collector.config import CollectorConfig
+from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import History, open_history
 from collector.history.sqlite.rollup_store import ADD_CONTAINER, ADD_NODE
-from collector.history.sqlite.schema import DETAIL_FROM, SET_VALUE
+from collector.history.sqlite.schema import DETAIL_FROM, NEXT_COMMIT, SET_VALUE
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.agents import DemoAgents
@@ -125,7 +126,7 @@ def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Call
     """Insert the buckets of nodes and containers, all of which reports have named before."""
     buckets = list(plan.buckets())
     whole_hour = ceil(plan.fine_from / HOUR_SECONDS) * HOUR_SECONDS
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection, connection:
+    with closing(open_for_writing(path)) as connection, connection:
         nodes = dict(connection.execute("SELECT name, id FROM nodes"))
         node_ids = [nodes[node.name] for node in cluster.shop.nodes]
         containers = dict(connection.execute("SELECT runtime_id, id FROM containers"))
@@ -136,6 +137,7 @@ def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Call
                 progress(number / len(buckets))
             _insert(connection, cluster, bucket, node_ids, container_ids)
         connection.execute(SET_VALUE, (*DETAIL_FROM, str(whole_hour).encode()))
+        connection.execute(NEXT_COMMIT)
 
 
 def _insert(

@@ -26,7 +26,8 @@ from collector.features.prometheus.encoding import compress, decompress
 from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import DEFAULT_LIMITS, HistoryStats, OutboxStatus, StoredState, is_pulled
 from collector.history.promql import Client, StoreRejected, connect
-from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, make_private, reason
+from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, make_private, reason, set_aside
+from collector.history.sqlite.files.damage import is_damage
 from collector.history.sqlite.history import History, open_file
 from wire.errors import UserError
 from wire.messages import Report
@@ -58,26 +59,42 @@ class Outbox:
     """A queue of compressed requests."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
-        """Open the file or create it; raises `UserError` if that fails."""
+        """Open the file or create it, also if it is damaged; raises `UserError` if that fails."""
         self._max_bytes = max_bytes
+        self._connection: sqlite3.Connection
         try:
-            if path != IN_MEMORY:
-                make_private(Path(path))
-            self._connection = sqlite3.connect(
-                path, timeout=1.0, isolation_level=None, check_same_thread=False
-            )
-            if path != IN_MEMORY:
-                self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute(_TABLE)
-            row = self._connection.execute("SELECT total(length(body)), total(reports) FROM outbox")
+            try:
+                self.stored_bytes, self.waiting_reports = self._open(path)
+            except sqlite3.Error as error:
+                if not is_damage(error):
+                    raise
+                self._connection.close()
+                aside = set_aside(path)
+                log.error(
+                    "the outbox %s is damaged (%s): renamed to %s. Its samples will be missing in the store;"
+                    " the history has them",
+                    *(path, reason(error), aside),
+                )
+                self.stored_bytes, self.waiting_reports = self._open(path)
         except (OSError, sqlite3.Error) as error:
             raise UserError(
                 f"cannot open the outbox {path} ({reason(error)}): "
                 "move it away, or choose another history.path"
             ) from error
-        self.stored_bytes, self.waiting_reports = map(int, row.fetchone())
         self.dropped_reports = 0
+
+    def _open(self, path: str) -> tuple[int, int]:
+        """Open the file; returns the bytes and reports in it."""
+        if path != IN_MEMORY:
+            make_private(Path(path))
+        self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+        if path != IN_MEMORY:
+            self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.execute(_TABLE)
+        query = "SELECT total(length(body)), total(reports) FROM outbox"
+        size_bytes, reports = self._connection.execute(query).fetchone()
+        return int(size_bytes), int(reports)
 
     def put(self, body: bytes, reports: int) -> None:
         """Add a request; if the queue is full, drop the oldest."""

@@ -39,17 +39,12 @@ from collector.history.sqlite.energy import read_energy
 from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
-    damage_marker,
     lock_file,
     open_for_reading,
     open_for_writing,
 )
-from collector.history.sqlite.files.damage import (
-    FileWatch,
-    count_wrong_rows,
-    find_damage,
-    set_wrong_rows_aside,
-)
+from collector.history.sqlite.files.counts import CountsFile
+from collector.history.sqlite.files.damage import Damage, FileWatch, find_damage
 from collector.history.sqlite.means import read_means
 from collector.history.sqlite.reader import read_events, read_reports, read_state, read_usage, read_values
 from collector.history.sqlite.retention import RetentionJob
@@ -75,7 +70,7 @@ _ROLLUP_BATCH = 4
 """Nodes whose rollups share a commit: few, as reports wait for it."""
 _CHECK_SECONDS = 6 * 3600.0
 """Time between two checks of the file for damage."""
-_LONGEST_CHECK_SECONDS = 120.0
+_LONGEST_CHECK_SECONDS = 60.0
 """Rollups wait while the file is checked."""
 _ROLLUP_TURNS = 8
 """How often a node with many reports is read in one pass."""
@@ -90,13 +85,14 @@ class History:
     under a kind of its own. Every method that can fail raises `HistoryUnavailable`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - its parts, which only `open_file` puts together
         self,
         retention: RetentionJob,
         write_thread: DiskThread,
         reading: tuple[DiskThread, sqlite3.Connection],
         rolling_up: tuple[DiskThread, sqlite3.Connection],
         watch: FileWatch | None,
+        damage: Damage,
     ) -> None:
         self._retention, self._writer = retention, retention.writer
         self._path = retention.settings.path
@@ -106,8 +102,7 @@ class History:
         self._watch = watch
         self._retaining = asyncio.Lock()
         self._checked_at = -inf
-        self._damage = ""
-        self._wrong_rows = 0
+        self._damage = damage
         self._logged_dropped = 0
         self._logged_by_node: Counter[int] = Counter()
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool | None]]]] = []
@@ -161,6 +156,7 @@ class History:
         """Store reports, and stay below the maximum size."""
         if self._watch is not None:
             self._watch.require_file()
+        self._damage.require_none()
         answers = self._store_in_room(submissions)
         self._retention.make_room()
         self._retention.limit_log()
@@ -273,16 +269,10 @@ class History:
             return bounded
 
     async def _check_for_damage(self) -> None:
-        """Check the file, and set rows aside that do not have their checksum."""
-        run, connection = self._rollup_thread.run, self._rollup_connection
-        damage = await run(find_damage, connection, _LONGEST_CHECK_SECONDS)
-        self._damage = damage or ""
-        if damage is not None:
-            log.error("the history is damaged: %s", damage)
-            damage_marker(self._path).touch()
-        elif wrong := await run(count_wrong_rows, connection):
-            log.error("rows in the history do not have their checksum, and are set aside: %s", wrong)
-            self._wrong_rows += await self._write_thread.run(self._writer.change, set_wrong_rows_aside)
+        """Check the structure of the file, and the checksums of its rows."""
+        found = await self._rollup_thread.run(find_damage, self._rollup_connection, _LONGEST_CHECK_SECONDS)
+        if found is not None:
+            self._damage.note(found)
 
     async def _roll_up(self, max_node_watts: float) -> Mapping[str, int]:
         """Update the rollups, a few nodes at a time, so that reports wait for no more than these.
@@ -331,6 +321,7 @@ class History:
         """Check that reports can be stored now."""
         if self._watch is not None:
             await self._write_thread.run(self._watch.require_file)
+        self._damage.require_none()
         await self._write_thread.run(self._writer.check)
 
     def stats(self) -> HistoryStats:
@@ -339,8 +330,7 @@ class History:
             reports=self._writer.reports,
             size_bytes=sum(file.stat().st_size for file in files if file.exists()),
             dropped_for_size=self._retention.dropped_for_size,
-            damage=self._damage,
-            wrong_rows=self._wrong_rows,
+            damage=self._damage.found,
         )
 
     async def finish(self) -> None:
@@ -373,7 +363,8 @@ async def open_file(settings: HistoryConfig, kind: type[Kind]) -> AsyncIterator[
     """Open the file, or create it; raises `UserError` if that fails."""
     path = settings.path
     async with AsyncExitStack() as stack:
-        write_thread = stack.enter_context(closing(DiskThread("history-write")))
+        damage = Damage(path)
+        write_thread = stack.enter_context(closing(DiskThread("history-write", on_damage=damage.note)))
         stack.enter_context(lock_file(path))
         connection = await write_thread.run(open_for_writing, path)
         watch = None if path == IN_MEMORY else FileWatch(path, settings.min_free_bytes)
@@ -385,7 +376,7 @@ async def open_file(settings: HistoryConfig, kind: type[Kind]) -> AsyncIterator[
             if path == IN_MEMORY:
                 # A database in memory belongs to its connection.
                 return write_thread, connection
-            thread = stack.enter_context(closing(DiskThread(name)))
+            thread = stack.enter_context(closing(DiskThread(name, on_damage=damage.note)))
             own = await thread.run(open_for_reading, path)
             stack.push_async_callback(thread.run, own.close)
             return thread, own
@@ -393,9 +384,10 @@ async def open_file(settings: HistoryConfig, kind: type[Kind]) -> AsyncIterator[
         reading = await open_reader("history-read")
         # Rolling up one node can take long: queries do not wait for it.
         rolling_up = await open_reader("history-rollup")
-        writer = await write_thread.run(SqliteWriter, connection, settings.retention_hours * 3600)
+        counts = None if path == IN_MEMORY else stack.enter_context(closing(CountsFile(path)))
+        writer = await write_thread.run(SqliteWriter, connection, settings.retention_hours * 3600, counts)
         retention = RetentionJob(connection, writer, settings)
         await write_thread.run(retention.limit_size)
-        history = kind(retention, write_thread, reading, rolling_up, watch)
+        history = kind(retention, write_thread, reading, rolling_up, watch, damage)
         stack.push_async_callback(history.finish)
         yield history

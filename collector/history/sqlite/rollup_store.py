@@ -236,13 +236,25 @@ def add_rollups(connection: sqlite3.Connection, updates: Sequence[RollupUpdate])
         )
         connection.executemany(ADD_CONTAINER, rows.containers)
         connection.executemany(
-            "UPDATE containers SET ended_joules_total = ? WHERE id = ?",
+            _SET_ENDED,
             [(joules, container_id) for container_id, joules in rows.ended.items()],
         )
         connection.execute(
-            "REPLACE INTO rollup_progress (node_id, boot_id, sequence) VALUES (?, ?, ?)",
+            SET_PROGRESS,
             (update.node_id, update.boot_id, update.sequence),
         )
+
+
+_SET_ENDED = """
+UPDATE containers
+SET ended_joules_total = ?1, checksum = row_checksum(node_id, runtime_id, facts_id, ?1) WHERE id = ?2
+"""
+SET_PROGRESS = """
+INSERT INTO rollup_progress (node_id, boot_id, sequence, checksum)
+VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))
+ON CONFLICT (node_id) DO UPDATE
+SET boot_id = excluded.boot_id, sequence = excluded.sequence, checksum = excluded.checksum
+"""
 
 
 def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[str] = ()) -> str:

@@ -22,6 +22,7 @@ once and referenced by a small number.
 - `containers`: the last facts of each container, and its energy counter when it ended, for as long as a
   rollup refers to it.
 - `key_values`: values that other parts of the collector store, by kind and key.
+- `counts`: the number of rows of each table, and of commits, so that after damage it is known what is lost.
 
 `last_used_at` is a lower bound for the last use of a row, so it can expire without a search for references.
 Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
@@ -29,7 +30,7 @@ Ids of boots and containers are never reused, as alerts and usage may outlive th
 
 from collections.abc import Sequence
 
-VERSION = 1
+VERSION = 2
 
 SAMPLE_VALUES = (
     *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second", "watts"),
@@ -52,15 +53,19 @@ COVERED = ("covered_from", "covered_until")
 CONTAINER_JOULES = ("joules",)
 
 GET_VALUE = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
-SET_VALUE = "REPLACE INTO key_values (kind, key, value) VALUES (?, ?, ?)"
+SET_VALUE = """
+INSERT INTO key_values (kind, key, value, checksum) VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))
+ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum
+"""
+NEXT_COMMIT = "UPDATE counts SET rows = rows + 1 WHERE name = 'commits'"
 DETAIL_FROM = ("rollups", "detail_from")
 """Kind and key of the time from which the five-minute rollups of every hour are complete; without it, all."""
 
 _ROLLUP_COLUMNS = ", ".join(f"{name} REAL" for name in ROLLUP_VALUES)
 
 
-def _checksum(columns: Sequence[str]) -> str:
-    """An expression for the checksum of a row: SQLite has no function for one."""
+def _sum(columns: Sequence[str]) -> str:
+    """An expression for the checksum of sums, which change often: faster than a function."""
     primes = (3, 7, 31, 127, 8191)
     terms = (
         f"CAST(coalesce({name}, -1) * 1000 AS INTEGER) % 1000003 * {primes[place % 5] + place}"
@@ -69,35 +74,64 @@ def _checksum(columns: Sequence[str]) -> str:
     return " + ".join(terms)
 
 
-CHECKED_TABLES = {
-    "node_rollups": _checksum(["bucket", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED]),
-    "container_rollups": _checksum(["bucket", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES]),
+_SUMS = {
+    "node_rollups": _sum(["step", "bucket", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED]),
+    "container_rollups": _sum(["step", "bucket", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES]),
 }
-"""The tables whose rows have a checksum, and its expression. SQLite stores it with every change of a row."""
-_CHECKSUMS = {
+ACCOUNTS = tuple(_SUMS)
+"""The tables of energy accounts. SQLite stores the checksum with every change of a row."""
+_GENERATED = {
     table: f"checksum INTEGER GENERATED ALWAYS AS ({expression}) STORED"
-    for table, expression in CHECKED_TABLES.items()
+    for table, expression in _SUMS.items()
 }
+CHECKED = {
+    "nodes": "row_checksum(name)",
+    "boots": "row_checksum(node_id, name)",
+    "facts": "row_checksum(body)",
+    "containers": "row_checksum(node_id, runtime_id, facts_id, ended_joules_total)",
+    "alerts": "row_checksum(boot_id, resource, opened_at, sequence, received_at, closed_at, body)",
+    "usage": "row_checksum(node_id, bucket, body)",
+    "pending_usage": "row_checksum(node_id, boot, sequence, bucket, body)",
+    "rollup_progress": "row_checksum(node_id, boot_id, sequence)",
+    "key_values": "row_checksum(kind, key, value)",
+    **_SUMS,
+}
+"""What the checksum of a row must be, by table. That of a report is computed from several tables."""
+COUNTED = ("reports", *CHECKED)
+"""The tables whose rows are counted, parents first. Samples and events are parts of reports."""
+_COUNTS = "\n".join(
+    f"""
+INSERT INTO counts VALUES ('{table}', 0);
+CREATE TRIGGER {table}_added AFTER INSERT ON {table}
+BEGIN UPDATE counts SET rows = rows + 1 WHERE name = '{table}'; END;
+CREATE TRIGGER {table}_deleted AFTER DELETE ON {table}
+BEGIN UPDATE counts SET rows = rows - 1 WHERE name = '{table}'; END;
+"""  # noqa: S608 - names of our own
+    for table in COUNTED
+)
 
 TABLES = f"""
 CREATE TABLE nodes (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, last_used_at REAL NOT NULL,
+    checksum INTEGER,
     UNIQUE (name)
 );
 CREATE TABLE boots (
     id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, name TEXT NOT NULL,
-    last_used_at REAL NOT NULL,
+    last_used_at REAL NOT NULL, checksum INTEGER,
     UNIQUE (node_id, name)
 );
 CREATE TABLE containers (
     id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, runtime_id TEXT NOT NULL,
     last_used_at REAL NOT NULL, facts_id INTEGER, ended_joules_total REAL,
+    checksum INTEGER,
     UNIQUE (node_id, runtime_id)
 );
 CREATE INDEX containers_runtime_id ON containers (runtime_id);
 CREATE INDEX containers_facts_id ON containers (facts_id);
 CREATE TABLE facts (
     id INTEGER PRIMARY KEY, body TEXT NOT NULL, last_used_at REAL NOT NULL,
+    checksum INTEGER,
     UNIQUE (body)
 );
 CREATE INDEX facts_service ON facts (json_extract(body, '$.service'));
@@ -109,6 +143,7 @@ CREATE TABLE reports (
     at REAL NOT NULL,
     heartbeat TEXT,
     size INTEGER NOT NULL,
+    checksum INTEGER,
     UNIQUE (boot_id, sequence)
 );
 CREATE INDEX reports_received_at ON reports (received_at);
@@ -153,12 +188,14 @@ CREATE TABLE alerts (
     received_at REAL NOT NULL,
     closed_at REAL,
     body TEXT NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (boot_id, resource, opened_at)
 ) WITHOUT ROWID;
 CREATE TABLE usage (
     node_id INTEGER NOT NULL,
     bucket INTEGER NOT NULL,
     body BLOB NOT NULL,
+    checksum INTEGER,
     UNIQUE (node_id, bucket)
 );
 CREATE TABLE pending_usage (
@@ -167,28 +204,34 @@ CREATE TABLE pending_usage (
     sequence INTEGER NOT NULL,
     bucket INTEGER NOT NULL,
     body BLOB NOT NULL,
+    checksum INTEGER,
     UNIQUE (node_id, boot, sequence)
 );
 CREATE TABLE rollup_progress (
     node_id INTEGER PRIMARY KEY,
     boot_id INTEGER NOT NULL,
-    sequence INTEGER NOT NULL
+    sequence INTEGER NOT NULL,
+    checksum INTEGER
 );
 CREATE TABLE node_rollups (
     step INTEGER NOT NULL, bucket INTEGER NOT NULL, node_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
     joules REAL, idle_joules REAL, containers_joules REAL,
-    covered_from REAL, covered_until REAL, {_CHECKSUMS["node_rollups"]},
+    covered_from REAL, covered_until REAL, {_GENERATED["node_rollups"]},
     PRIMARY KEY (step, bucket, node_id)
 ) WITHOUT ROWID;
 CREATE TABLE container_rollups (
     step INTEGER NOT NULL, bucket INTEGER NOT NULL, container_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
-    joules REAL, {_CHECKSUMS["container_rollups"]},
+    joules REAL, {_GENERATED["container_rollups"]},
     PRIMARY KEY (step, bucket, container_id)
 ) WITHOUT ROWID;
 CREATE TABLE key_values (
     kind TEXT NOT NULL,
     key TEXT NOT NULL,
     value BLOB NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
-"""
+CREATE TABLE counts (name TEXT PRIMARY KEY, rows INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO counts VALUES ('commits', 0);
+{_COUNTS}
+"""  # noqa: S608 - names of our own

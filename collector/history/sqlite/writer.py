@@ -11,6 +11,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from collector.analysis.usage import report_bucket
 from collector.history.interface import UsageKey, UsageTotal, is_pulled
+from collector.history.sqlite.files.checksums import report_checksum
+from collector.history.sqlite.files.counts import CountsFile
+from collector.history.sqlite.files.damage import is_damage
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
     GONE,
@@ -28,7 +31,7 @@ from collector.history.sqlite.rows import (
     report_bytes,
     unknown_container,
 )
-from collector.history.sqlite.schema import GET_VALUE, SET_VALUE, VERSION
+from collector.history.sqlite.schema import GET_VALUE, NEXT_COMMIT, SET_VALUE, VERSION
 from collector.history.sqlite.space import SpaceAccounts
 from wire.messages import ContainerState, Report
 
@@ -37,6 +40,8 @@ log = logging.getLogger(__name__)
 _EXPIRED_KIND = "expired"
 _BATCH_SIZE = 32
 _LONG_TEXT, _DIGEST_BYTES = 64, 16
+_NO_FACTS = ("NULL", "NULL")
+"""The facts of a new container, and its energy at its end."""
 
 Key = tuple[str | int, ...]
 Given = ParamSpec("Given")
@@ -48,8 +53,10 @@ Submission = tuple[Sequence[Report], float]
 class SqliteWriter:
     """Stores reports, each call in one transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, retention_seconds: float) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sqlite3.Connection, retention_seconds: float, counts: CountsFile | None = None
+    ) -> None:
+        self._connection, self._counts = connection, counts
         # Rows are marked as used ten times in their life, not with each sample that refers to them.
         self._ids = _IdCaches(connection, retention_seconds / 10)
         self._expired: dict[int, int] = {}
@@ -61,6 +68,8 @@ class SqliteWriter:
         """Number of reports in the file."""
         self._added: list[tuple[int, float, int]] = []
         """Node, time of receipt and size of the reports in this transaction."""
+        self._checksums: list[tuple[int, int]] = []
+        """Checksum and id of reports in this transaction."""
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         """Store all new reports, in one commit for all waiting requests.
@@ -72,7 +81,9 @@ class SqliteWriter:
             return self._add_all(submissions, self._add)
         except sqlite3.OperationalError:
             raise
-        except Exception:
+        except Exception as error:
+            if is_damage(error):
+                raise  # no report is to blame
             log.exception("a report cannot be stored: storing the reports one by one")
         return self._add_all(submissions, self._add_in_savepoint)
 
@@ -96,7 +107,9 @@ class SqliteWriter:
             self._flush()
         except sqlite3.OperationalError:
             raise
-        except Exception:
+        except Exception as error:
+            if is_damage(error):
+                raise
             log.exception(
                 "report %d of run %r of node %r cannot be stored", report.sequence, report.boot, report.node
             )
@@ -109,12 +122,15 @@ class SqliteWriter:
     def _flush(self) -> None:
         self._node_samples.flush()
         self._container_samples.flush()
+        self._connection.executemany("UPDATE reports SET checksum = ? WHERE id = ?", self._checksums)
+        self._checksums.clear()
 
     def _forget(self) -> None:
         """Forget ids and pending rows that were not committed."""
         self._ids.expire(float("inf"))
         self._node_samples.batch.clear()
         self._container_samples.batch.clear()
+        self._checksums.clear()
 
     def _add(self, report: Report, received_at: float) -> bool:
         node_id = self._ids.nodes.get((report.node,), received_at)
@@ -130,13 +146,18 @@ class SqliteWriter:
         report_id = added.lastrowid
         assert report_id is not None
         self._added.append((node_id, received_at, size))
+        node, containers, events = None, [], []
         if report.state is not None:
             facts_id = self._ids.facts.get((encode_node_facts(report.state),), received_at)
-            self._node_samples.batch.append((report_id, facts_id, *node_values(report.state)))
+            node = (facts_id, *node_values(report.state))
+            self._node_samples.batch.append((report_id, *node))
         if report.containers or report.gone:
-            self._add_containers(report, report_id, node_id, received_at)
+            containers = self._container_rows(report, node_id, received_at)
+            self._container_samples.batch += [(report_id, *each) for each in containers]
         if report.events:
-            self._add_events(report, report_id, node_id, received_at)
+            events = self._event_rows(report, node_id, received_at)
+            self._connection.executemany(_ADD_EVENT, [(report_id, *each) for each in events])
+        self._checksums.append((report_checksum(row, node, containers, events), report_id))
         if report.alerts:
             rows = (
                 (
@@ -153,20 +174,21 @@ class SqliteWriter:
             self._connection.execute(_ADD_USAGE, (node_id, report.boot, report.sequence, bucket, body))
         return True
 
-    def _add_containers(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
+    def _container_rows(self, report: Report, node_id: int, received_at: float) -> list[Row]:
         ids = self._ids
-        rows = self._container_samples.batch
+        rows: list[Row] = []
         for container in report.containers:
             container_id = ids.containers.get((node_id, container.id), received_at)
             facts_id = ids.set_facts(container_id, container, received_at)
-            rows.append((report_id, container_id, facts_id, *container_values(container)))
+            rows.append((container_id, facts_id, *container_values(container)))
         gone = set(report.gone) - {container.id for container in report.containers}
-        rows += [
-            (report_id, ids.containers.get((node_id, each), received_at), *GONE) for each in sorted(gone)
-        ]
+        rows += [(ids.containers.get((node_id, each), received_at), *GONE) for each in sorted(gone)]
+        for each in gone:
+            ids.forget_container((node_id, each), received_at)
+        return rows
 
-    def _add_events(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
-        rows = []
+    def _event_rows(self, report: Report, node_id: int, received_at: float) -> list[Row]:
+        rows: list[Row] = []
         for number, event in enumerate(report.events):
             container_id = None
             if event.container is not None and event.joules_total is not None:
@@ -175,8 +197,8 @@ class SqliteWriter:
                     # It ended before its first sample, but it used energy.
                     unknown = unknown_container(event.name or event.container)
                     self._ids.set_facts(container_id, unknown, received_at)
-            rows.append((report_id, number, event.at, container_id, event.joules_total, encode_body(event)))
-        self._connection.executemany(_ADD_EVENT, rows)
+            rows.append((number, event.at, container_id, event.joules_total, encode_body(event)))
+        return rows
 
     def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         with self.transaction():
@@ -234,9 +256,15 @@ class SqliteWriter:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
+        changes = self._connection.total_changes
         try:
             yield
+            has_changed = self._connection.total_changes != changes
+            if has_changed:
+                self._connection.execute(NEXT_COMMIT)
             self._connection.execute("COMMIT")
+            if has_changed and self._counts is not None:
+                self._counts.write(self._connection)
         except BaseException:
             # A full disk may have rolled back already. Ids given since are void either way.
             if self._connection.in_transaction:
@@ -250,15 +278,23 @@ class _IdCache:
     """The ids of one table, cached while they are in use."""
 
     def __init__(
-        self, connection: sqlite3.Connection, table: str, columns: tuple[str, ...], refresh_seconds: float
+        self,
+        connection: sqlite3.Connection,
+        table: str,
+        columns: tuple[str, ...],
+        refresh_seconds: float,
+        unset: Sequence[str] = (),
     ) -> None:
+        """`unset` are the values of other columns in the checksum of a new row."""
         self._connection = connection
         self._refresh_seconds = refresh_seconds
         self._cached: dict[Key | bytes, tuple[int, float]] = {}
         names = ", ".join(columns)
         marks = ", ".join("?" for _ in columns)
+        given = ", ".join((*(f"?{place}" for place in range(1, len(columns) + 1)), *unset))
         self._upsert = (
-            f"INSERT INTO {table} ({names}, last_used_at) VALUES ({marks}, ?) ON CONFLICT ({names}) "  # noqa: S608 - names of our own
+            f"INSERT INTO {table} ({names}, last_used_at, checksum) "  # noqa: S608 - names of our own
+            f"VALUES ({marks}, ?, row_checksum({given})) ON CONFLICT ({names}) "
             "DO UPDATE SET last_used_at = max(last_used_at, excluded.last_used_at) RETURNING id"
         )
 
@@ -278,6 +314,10 @@ class _IdCache:
     def is_fresh(self, marked_at: float, now: float) -> bool:
         """Whether a row need not be marked as used again."""
         return marked_at >= now - self._refresh_seconds
+
+    def forget(self, key: Key) -> None:
+        """Drop the id of a row that will hardly be used again."""
+        self._cached.pop(_shortened(key), None)
 
     def expire(self, before: float) -> None:
         """Drop the ids that were last marked before a time."""
@@ -299,7 +339,9 @@ class _IdCaches:
         self._connection = connection
         self.nodes = _IdCache(connection, "nodes", ("name",), refresh_seconds)
         self.boots = _IdCache(connection, "boots", ("node_id", "name"), refresh_seconds)
-        self.containers = _IdCache(connection, "containers", ("node_id", "runtime_id"), refresh_seconds)
+        self.containers = _IdCache(
+            connection, "containers", ("node_id", "runtime_id"), refresh_seconds, _NO_FACTS
+        )
         self.facts = _IdCache(connection, "facts", ("body",), refresh_seconds)
         self._last_facts: dict[int, tuple[int, float, ContainerState]] = {}
         """Per container: the id of its facts, when they were marked as used, and its last state."""
@@ -315,12 +357,17 @@ class _IdCaches:
         else:
             facts_id, marked_at = self.facts.get_marked((encode_container_facts(state),), now)
             if last is None or last[0] != facts_id:
-                self._connection.execute(
-                    "UPDATE containers SET facts_id = ? WHERE id = ?", (facts_id, container_id)
-                )
+                self._connection.execute(_SET_FACTS, (facts_id, container_id))
         # The registry holds the newest state too: an older one would take memory of its own.
         self._last_facts[container_id] = facts_id, marked_at, state
         return facts_id
+
+    def forget_container(self, key: Key, now: float) -> None:
+        """Drop what is cached of a container that ended: where containers come and go, it would pile up."""
+        last = self._last_facts.pop(self.containers.get(key, now), None)
+        self.containers.forget(key)
+        if last is not None:
+            self.facts.forget((encode_container_facts(last[2]),))
 
     def has_facts(self, container_id: int) -> bool:
         """Whether more than the id of a container is stored."""
@@ -362,23 +409,33 @@ def _insert(table: str, columns: tuple[str, ...], rows: int = 1) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608 - names of our own
 
 
+_SET_FACTS = """
+UPDATE containers
+SET facts_id = ?1, checksum = row_checksum(node_id, runtime_id, ?1, ended_joules_total) WHERE id = ?2
+"""
 _DROP_EXPIRED = """
 DELETE FROM key_values WHERE kind = ? AND CAST(key AS INTEGER) NOT IN (SELECT id FROM boots)
 """
 _ADD_REPORT = f"{_insert('reports', REPORT_COLUMNS)} ON CONFLICT (boot_id, sequence) DO NOTHING"
 _ADD_EVENT = _insert("events", ("report_id", "number", "at", "container_id", "joules_total", "body"))
-_ADD_ALERT = f"""
-{_insert("alerts", ("boot_id", "resource", "opened_at", "sequence", "received_at", "closed_at", "body"))}
+_ADD_ALERT = """
+INSERT INTO alerts (boot_id, resource, opened_at, sequence, received_at, closed_at, body, checksum)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, row_checksum(?1, ?2, ?3, ?4, ?5, ?6, ?7))
 ON CONFLICT (boot_id, resource, opened_at) DO UPDATE
 SET sequence = excluded.sequence, received_at = excluded.received_at, closed_at = excluded.closed_at,
-    body = excluded.body
+    body = excluded.body, checksum = excluded.checksum
 WHERE excluded.sequence > sequence
 """
-_ADD_USAGE = f"""
-{_insert("pending_usage", ("node_id", "boot", "sequence", "bucket", "body"))} ON CONFLICT DO NOTHING
+_ADD_USAGE = """
+INSERT INTO pending_usage (node_id, boot, sequence, bucket, body, checksum)
+VALUES (?1, ?2, ?3, ?4, ?5, row_checksum(?1, ?2, ?3, ?4, ?5)) ON CONFLICT DO NOTHING
 """
 # The usage of a node that is gone is dropped.
-_SET_USAGE = "REPLACE INTO usage (body, bucket, node_id) SELECT ?, ?, id FROM nodes WHERE name = ?"
+_SET_USAGE = """
+INSERT INTO usage (node_id, bucket, body, checksum)
+SELECT id, ?2, ?1, row_checksum(id, ?2, ?1) FROM nodes WHERE name = ?3
+ON CONFLICT (node_id, bucket) DO UPDATE SET body = excluded.body, checksum = excluded.checksum
+"""
 _DROP_USAGE = """
 DELETE FROM pending_usage WHERE node_id = (SELECT id FROM nodes WHERE name = ?) AND boot = ? AND sequence = ?
 """

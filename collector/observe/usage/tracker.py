@@ -58,6 +58,8 @@ class UsageTracker:
     """Size of the last totals."""
     _partial: int = 0
     """Heartbeats that are being added."""
+    _most_running: int = 0
+    """The most containers in a heartbeat."""
 
     def collect(self, bucket: int, usage: Sequence[ContainerUsage]) -> list[str]:
         """Collect the samples of a heartbeat; returns the ids of the containers that are to be updated."""
@@ -95,6 +97,7 @@ class UsageTracker:
     def add_heartbeat(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[list[str]]:
         """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
+        self._most_running = max(self._most_running, len(usage))
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
             due = self.collect(key.bucket, usage[start : start + _CONTAINERS_AT_ONCE])
             update([(self, due)])
@@ -181,11 +184,16 @@ class UsageTracker:
         return size_bytes
 
     def drop_ended(self, running: AbstractSet[str], bucket: int) -> None:
-        """Drop the containers that do not run and have no samples since a bucket."""
-        for name in (self.rings.keys() | self._new.keys()) - running:
+        """Drop containers that do not run: those without samples since a bucket, and the first of very many.
+
+        As many as ran at once are kept, since a restarted agent reports these again.
+        """
+        ended = [name for name in {**self.rings, **self._new} if name not in running]
+        surplus = len(ended) - max(self._most_running, len(running))
+        for place, name in enumerate(ended):
             new = self._new.get(name)
             newest = new.bucket if new is not None else self.rings[name].newest
-            if newest < bucket:
+            if newest < bucket or place < surplus:
                 self.rings.pop(name, None)
                 self._new.pop(name, None)
 

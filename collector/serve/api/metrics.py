@@ -72,9 +72,9 @@ _TABLES: tuple[_Table, ...] = (
                 lambda api: api.history.stats().dropped_for_size,
             ),
             MetricSpec(
-                "wattpack_collector_history_wrong_rows_total",
-                "Rows of energy accounts that were deleted because they did not match their checksum.",
-                lambda api: api.history.stats().wrong_rows,
+                "wattpack_collector_history_damaged",
+                "Whether the file of the history is damaged: reports are refused until a restart repairs it.",
+                lambda api: float(bool(api.history.stats().damage)),
             ),
             MetricSpec(
                 "wattpack_collector_services",

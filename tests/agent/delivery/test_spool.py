@@ -287,13 +287,31 @@ def test_damaged_spool_is_renamed_replaced_and_logged(
     damaged = path.read_bytes()
     waiting = opened()
     waiting.add(bodies(1, 3))
-    assert contents(waiting) == bodies(1, 3)
+    assert contents(waiting)[-3:] == bodies(1, 3)
     assert waiting.gap is None
     (aside,) = path.parent.glob("spool.db.corrupt-*")
     assert aside.read_bytes() == damaged
     (line,) = lines(caplog)
     assert "is damaged" in line
     assert aside.name in line
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_spool_that_was_cut_keeps_the_reports_that_can_be_read(
+    share: float, opened: Opened, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(opened, path)
+    everything = [noise(number, 500) for number in range(200)]
+    os.truncate(path, int(path.stat().st_size * share) // 4096 * 4096)
+    waiting = opened()
+    waiting.add(bodies(1, 1))
+    found = [entry.body for entry in waiting.first(1000, 1 << 30)]
+    kept = found[:-1]
+    assert found[-1:] == bodies(1, 1)
+    assert kept == everything[: len(kept)]
+    assert len(kept) > 0.7 * share * 200
+    assert f"kept the {len(kept)} report(s)" in caplog.text
+    assert len(list(path.parent.glob("spool.db*"))) <= 3, "the copy that was read is removed"
 
 
 @pytest.mark.slow

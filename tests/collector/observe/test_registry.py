@@ -246,6 +246,21 @@ def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_i
     assert list_containers(registry, START + 99)[0].samples == 0
 
 
+def test_of_containers_that_come_and_go_the_usage_of_a_few_is_kept() -> None:
+    registry = Registry(CollectorConfig(liveness=LivenessConfig(forget_after_hours=24.0)))
+    for sequence in range(1, 30):
+        web = container(id=f"web{sequence}")
+        usage = (ContainerUsage(web.id, cpu=Sketch({100: 7})),)
+        new = report(sequence=sequence, at=START + sequence, containers=[web])
+        heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
+        new = msgspec.structs.replace(new, gone=(f"web{sequence - 1}",), heartbeat=heartbeat)
+        apply_report(registry, new, START + sequence)
+    registry.drop_old(START + 60)
+    known = [name for name in range(1, 30) if registry._entries["alpha"].usage.has(f"web{name}")]
+    # As many as ran at once may be needed again: by a restarted agent, or after a move.
+    assert known == [28, 29]
+
+
 def test_alerts_are_listed_with_the_open_ones_first_and_end_with_their_run() -> None:
     registry = make_registry()
     cpu, disk = Alert(Resource.CPU, START - 60, "busy"), Alert(Resource.DISK, START - 9, "busy")

@@ -8,14 +8,18 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from itertools import chain, count
 from math import inf
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from collector.common.errors import HistoryUnavailable
-from collector.history.sqlite.files.damage import copy_history, find_damage
+from collector.history.sqlite.files.checksums import register
+from collector.history.sqlite.files.counts import Counts, CountsFile, counts_path
+from collector.history.sqlite.files.damage import damage_marker, find_damage, is_damage
+from collector.history.sqlite.files.salvage import salvage
 from collector.history.sqlite.schema import TABLES, VERSION
 from wire.errors import UserError
 
@@ -27,8 +31,9 @@ Result = TypeVar("Result")
 IN_MEMORY = ":memory:"
 _APPLICATION_ID = 0x57415454  # "WATT", so that no other program's database is taken for ours
 _CHECK_SECONDS = 0.25
-"""How long a file is checked before it is used. A large one is checked further in the background."""
+"""How long each part of a file is checked before it is used; a large one is checked on in the background."""
 _PRIVATE, _OTHERS = 0o600, 0o077
+_A_TABLE, _SCHEMA_BYTES = b"CREATE TABLE container_rollups", 1 << 18
 _CHOOSE = "choose another with history.path"
 
 _REASONS = {
@@ -55,17 +60,24 @@ def reason(error: Exception) -> str:
 class DiskThread:
     """A thread that runs one call after another, so that the disk never blocks the event loop."""
 
-    def __init__(self, name: str, failure: str = "") -> None:
-        """Messages about its failures begin with `failure`."""
+    def __init__(
+        self, name: str, failure: str = "", on_damage: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Messages about its failures begin with `failure`; `on_damage` is told about a damaged file."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._failure = failure
+        self._on_damage = on_damage
 
     async def run(self, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
         """Run a call there; raises `HistoryUnavailable` if the database fails."""
         call = partial(work, *given, **named)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+            if is_damage(error):
+                self._on_damage(str(error))
+            elif not isinstance(error, sqlite3.Error):
+                raise
             raise HistoryUnavailable(self._failure + reason(error)) from error
 
     def close(self) -> None:
@@ -78,22 +90,33 @@ def lock_file(path: str) -> Iterator[None]:
     if path == IN_MEMORY:
         yield
         return
-    # Two collectors must not use the same file under two names.
+    # Two collectors must not use the same file under two names: symbolic links are resolved, and a hard link
+    # has the same lock on the file itself.
     file = Path(path).resolve()
     if file.is_dir():
         raise UserError(f"{path} is a folder, not a database: {_CHOOSE}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # A separate lock file: SQLite's locks belong to connections, and a collector has several.
-        lock = os.open(file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
-        make_private(file)
-    except OSError as error:
-        raise UserError(f"cannot store the history in {path} ({reason(error)}): {_CHOOSE}") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # A separate lock file: the file itself can be renamed and replaced while it is locked.
+            lock = os.open(
+                file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE
+            )
+            stack.callback(os.close, lock)
+            make_private(file)
+            itself = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, itself)
+        except OSError as error:
+            raise UserError(f"cannot store the history in {path} ({reason(error)}): {_CHOOSE}") from error
         _lock(lock, path)
+        try:
+            fcntl.flock(itself, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another collector uses the history {path} under another name (a hard link): stop it,"
+                f" or {_CHOOSE}"
+            ) from None
         yield
-    finally:
-        os.close(lock)
 
 
 def make_private(file: Path) -> None:
@@ -103,6 +126,8 @@ def make_private(file: Path) -> None:
     """
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE))
+        # The counts of one that was deleted say nothing about a new one.
+        Path(counts_path(str(file))).unlink(missing_ok=True)
     except FileExistsError:
         # No open and close: that would release the locks of other connections to the file.
         for each in (file, file.with_name(file.name + "-wal"), file.with_name(file.name + "-shm")):
@@ -133,41 +158,79 @@ def open_for_writing(path: str) -> sqlite3.Connection:
 
     A damaged one is repaired; the damaged file stays next to it.
     """
+    damage = None if path == IN_MEMORY else examine(path, _CHECK_SECONDS)
+    if damage is not None:
+        log.error("the history %s is damaged: %s", path, damage)
+        return repair_file(path)
     try:
         connection = _connect(path)
+        _prepare(connection)
     except sqlite3.Error as error:
-        raise UserError(f"cannot open the database {path} ({reason(error)}): {_CHOOSE}") from error
-    try:
-        _prepare(connection, path)
-        damage = None if path == IN_MEMORY else _check(connection, path)
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_CORRUPT:
-            raise UserError(
-                f"cannot use the database {path} ({reason(error)}): run wattpack admin repair, or {_CHOOSE}"
-            ) from error
-        damage = str(error)
-    except UserError:
-        connection.close()
-        raise
-    if damage is not None:
-        connection.close()
-        log.error("the history %s is damaged: %s", path, damage)
-        connection = repair_file(path)
+        raise UserError(f"cannot use the database {path} ({reason(error)}): {_CHOOSE}") from error
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: str) -> str | None:
-    """Check a file for a moment, or to its end if damage was found while it was in use."""
-    marker = damage_marker(path)
-    damage = find_damage(connection, inf if marker.exists() else _CHECK_SECONDS)
-    marker.unlink(missing_ok=True)
-    return damage
+def examine(path: str, seconds: float) -> str | None:
+    """Check a file for a while, or to its end if damage was found while it was in use; what is damaged.
+
+    Raise `UserError` if it is not a history in the current format, or cannot be read now.
+    """
+    counts, marker = Counts.read_file(path), damage_marker(path)
+    is_ours = _is_history(path) or counts is not None
+    try:
+        with closing(_connect(path)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if not tables and not is_ours:
+                return None
+            if not is_ours and application != _APPLICATION_ID:
+                raise UserError(f"{path} is a database of another program: {_CHOOSE}")
+            if version != VERSION and (counts is None or counts.version != VERSION):
+                raise UserError(
+                    f"{path} has format {version}, and this collector reads format {VERSION}: use the version"
+                    f" of Wattpack that wrote it, or {_CHOOSE}"
+                )
+            if (application, version) != (_APPLICATION_ID, VERSION):
+                return "its header is not that of a history"
+            if counts is None:
+                log.warning(
+                    "%s is missing or damaged: whether the last commits are missing is not known",
+                    counts_path(path),
+                )
+            missing = lost_commits(connection, counts)
+            return missing or find_damage(connection, inf if marker.exists() else seconds)
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
+        if _is_damaged(error, path, is_ours=is_ours):
+            return str(error)
+        raise UserError(f"cannot use the database {path} ({reason(error)}): {_CHOOSE}") from error
 
 
-def damage_marker(path: str) -> Path:
-    """A file that exists if a check in the background found damage: the next start repairs it."""
-    return Path(f"{path}.damage-found")
+def _is_damaged(error: Exception, path: str, *, is_ours: bool) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
+    if code == sqlite3.SQLITE_NOTADB:
+        return is_ours
+    if code == sqlite3.SQLITE_READONLY:
+        return os.access(path, os.W_OK)  # the header says so
+    # SQLite has other errors for tables that are not as they were.
+    return is_damage(error) or code == sqlite3.SQLITE_ERROR
+
+
+def _is_history(path: str) -> bool:
+    """Whether a file has the tables of a history near its begin, even if no database can be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return _A_TABLE in file.read(_SCHEMA_BYTES)
+    except OSError:
+        return False
+
+
+def lost_commits(connection: sqlite3.Connection, counts: Counts | None) -> str | None:
+    """What is missing at the end of a history: its log was cut or damaged."""
+    if counts is None:
+        return None
+    missing = counts.commits - Counts.read(connection).commits
+    return f"its last {missing} commits are missing" if missing > 0 else None
 
 
 def repair_file(path: str) -> sqlite3.Connection:
@@ -175,39 +238,39 @@ def repair_file(path: str) -> sqlite3.Connection:
 
     If that fails, the file has its name again.
     """
-    aside = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    _rename(path, aside)
-    target = _connect(path)
+    had = Counts.read_file(path)
+    aside = set_aside(path)
     try:
-        with closing(_connect(aside)) as source:
-            _prepare(target, path)
-            rows, unreadable = copy_history(source, target)
-    except (sqlite3.Error, UserError) as error:
-        target.close()
+        make_private(Path(path))
+        target = _connect(path)
+        try:
+            _prepare(target)
+            salvaged = salvage(aside, f"{path}.salvage", target, had)
+        except BaseException:
+            target.close()
+            raise
+    except (OSError, sqlite3.Error) as error:
         for suffix in ("-wal", "-shm", ""):
             Path(path + suffix).unlink(missing_ok=True)
         _rename(aside, path)
         raise UserError(
-            f"cannot copy the history {path} into a new file ({reason(error)}): {_CHOOSE}"
+            f"cannot copy the history {path} into a new file ({reason(error)}): free some space on its disk,"
+            f" or {_CHOOSE}"
         ) from error
-    log.warning(
-        "repaired the history: kept %d rows, %d pieces could not be read. The damaged file is %s",
-        rows,
-        unreadable,
-        aside,
-    )
+    with closing(CountsFile(path)) as counts:
+        counts.write(target)
+    damage_marker(path).unlink(missing_ok=True)
+    log.warning("repaired the history: %s. The damaged file is %s", salvaged.sentence(), aside)
     return target
 
 
-def open_existing(path: str) -> sqlite3.Connection:
-    """A connection to a history in the current format. Raise `UserError` if it is anything else."""
-    connection = _connect(path)
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != _APPLICATION_ID or version != VERSION:
-        connection.close()
-        raise UserError(f"{path} is no history in the current format: start the collector with it once")
-    return connection
+def set_aside(path: str) -> str:
+    """Rename a damaged database with its log; returns its new name."""
+    name = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    aside = next(each for each in names if not Path(each).exists())
+    _rename(path, aside)
+    return aside
 
 
 def open_for_reading(path: str) -> sqlite3.Connection:
@@ -219,7 +282,9 @@ def open_for_reading(path: str) -> sqlite3.Connection:
 
 def _connect(path: str) -> sqlite3.Connection:
     # Each connection is used by one thread, but may be closed by another.
-    return sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+    register(connection)
+    return connection
 
 
 def _rename(path: str, aside: str) -> None:
@@ -232,17 +297,8 @@ def _rename(path: str, aside: str) -> None:
         raise UserError(f"cannot rename {path} to {aside} ({reason(error)}): {_CHOOSE}") from error
 
 
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+def _prepare(connection: sqlite3.Connection) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables and application != _APPLICATION_ID:
-        raise UserError(f"{path} is a database of another program: {_CHOOSE}")
-    if tables and version != VERSION:
-        raise UserError(
-            f"{path} has format {version}, and this collector reads format {VERSION}: use the version of"
-            f" Wattpack that wrote it, or {_CHOOSE}"
-        )
     if not tables:
         # Must be set before the first table is created.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

@@ -65,10 +65,21 @@ def test_as_many_are_given_as_have_a_size() -> None:
     outbox.close()
 
 
-def test_a_file_that_is_not_a_database_is_an_error_of_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "outbox").write_text("notes of mine, of a page or more " * 100)
-    with pytest.raises(UserError, match=r"cannot open the outbox .*it is not a database"):
-        Outbox(str(tmp_path / "outbox"), ROOM)
+def test_a_damaged_outbox_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "outbox"
+    file.write_text("noise of a page or more " * 300)
+    outbox = Outbox(str(file), ROOM)
+    outbox.put(b"new", 1)
+    assert bodies(outbox, 1) == [b"new"]
+    outbox.close()
+    (aside,) = tmp_path.glob("outbox.damaged-*")
+    assert aside.read_text().startswith("noise")
+    assert str(aside) in caplog.text
+
+
+def test_an_outbox_that_cannot_be_opened_is_an_error_of_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot open the outbox"):
+        Outbox(str(tmp_path), ROOM)
 
 
 def test_a_put_that_fails_changes_nothing() -> None:

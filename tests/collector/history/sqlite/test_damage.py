@@ -1,6 +1,5 @@
 """Damage of the file, and a file that is taken away."""
 
-import logging
 import os
 import shutil
 import sqlite3
@@ -12,17 +11,19 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from bench.damage import damage_files
 from collector import config
 from collector.common.errors import HistoryUnavailable
 from collector.history.interface import GroupBy
 from collector.history.sqlite.files import connection
-from collector.history.sqlite.files.damage import count_wrong_rows
+from collector.history.sqlite.files.damage import FileWatch, find_damage
 from collector.history.sqlite.history import History, open_sqlite
 from collector.main import running
 from collector.runtime.retention import check_history
-from tests.collector.builders import START, Clock, collecting, container, report
+from tests.collector.builders import JSON, START, Clock, collecting, container, report
 from tests.collector.builders import settings as collector_settings
 from wattpack.cli import main
+from wire.errors import UserError
 from wire.messages import encode
 
 HOUR = 3600.0
@@ -52,20 +53,133 @@ def damage(path: Path, place: int, size: int = PAGE) -> None:
         file.write(os.urandom(size))
 
 
-async def test_repair_leaves_out_a_row_without_its_checksum(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_every_damaged_history_starts_and_what_it_says_of_its_loss_is_true(tmp_path: Path) -> None:
+    tally = await damage_files(tmp_path, files=60, seed=7)
+    assert not tally.wrong, tally.wrong[0]
+    assert not tally.refused
+    assert tally.repaired > 30
+    assert tally.kept > 0.7 * tally.had
+
+
+async def test_a_value_that_changed_on_disk_is_not_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "history.db"
-    await fill(path)
-    with closing(sqlite3.connect(path)) as old:
-        old.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE step = 3600 AND node_id = 1")
-        old.commit()
-        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
+    async with opened(path) as history:
+        for sequence in range(1, 5):
+            web = container("web", cpu_seconds_total=1234.56789 + sequence)
+            await history.add([report(sequence=sequence, containers=[web])], START)
+    before, after = struct.pack(">d", 1236.56789), struct.pack(">d", 9236.56789)
+    assert before in path.read_bytes()
+    # Another number, and no structure is harmed.
     path.write_bytes(path.read_bytes().replace(before, after))
-    connection.repair_file(str(path)).close()
-    with closing(sqlite3.connect(path)) as new:
-        assert not count_wrong_rows(new)
-        hourly = "SELECT DISTINCT node_id FROM node_rollups WHERE step = 3600"
-        assert new.execute(hourly).fetchall() == [(2,)]
+    async with opened(path) as history:
+        kept = [each.report.sequence for each in await history.load_reports(0.0)]
+    assert kept == [1, 3, 4]
+    assert "kept 3 of 4 reports" in caplog.text
+    assert "The damaged file is" in caplog.text
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95, 0.0])
+async def test_a_file_that_was_cut_starts_with_what_is_left(
+    tmp_path: Path, share: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 40)
+    os.truncate(path, int(path.stat().st_size * share) // PAGE * PAGE)
+    async with opened(path) as history:
+        assert f"kept {history.stats().reports} of 80 reports" in caplog.text
+        assert await history.add([report("a", sequence=5000)], START + 8 * HOUR) == [True]
+
+
+async def test_the_end_of_the_log_that_is_lost_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, copy = tmp_path / "history.db", tmp_path / "copy.db"
+    async with opened(path) as history:
+        for sequence in range(1, 9):
+            await history.add([report(sequence=sequence)], START)
+        for suffix in ("", "-wal", ".counts"):
+            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+    os.truncate(f"{copy}-wal", os.stat(f"{copy}-wal").st_size - 5 * PAGE)  # noqa: PTH116 - not in a loop
+    async with opened(copy) as history:
+        kept = history.stats().reports
+    assert 0 < kept < 8
+    assert "commits are missing" in caplog.text
+    assert f"kept {kept} of 8 reports" in caplog.text
+
+
+async def test_a_read_that_meets_damage_ends_acknowledgements_and_the_next_start_repairs_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 100)
+    with closing(sqlite3.connect(path)) as other:
+        (page,) = other.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events_at'").fetchone()
+    body = encode([report("a", sequence=1001)])
+    async with (
+        running(collector_settings(path), clock=Clock()) as collector,
+        aiohttp.ClientSession(collector.address.url) as http,
+    ):
+        damage(path, (page - 1) * PAGE)
+        async with http.get("/v1/events?limit=7") as answer:
+            assert answer.status == 503
+        async with http.post("/v1/reports", data=body, headers=JSON) as answer:
+            assert answer.status == 503
+            assert "is damaged" in await answer.text()
+        await check_history(collector.core)
+        async with http.get("/readyz") as answer:
+            assert answer.status == 503
+            assert "restart the collector" in await answer.text()
+        async with http.get("/metrics") as answer:
+            assert "wattpack_collector_history_damaged 1.0" in await answer.text()
+    async with collecting(collector_settings(path)) as client:
+        assert (await client.post(body))[0] == 200
+
+
+async def test_damage_that_the_start_itself_meets_is_repaired_by_this_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 100)
+    with closing(sqlite3.connect(path)) as other:
+        (page,) = other.execute("SELECT rootpage FROM sqlite_master WHERE name = 'reports'").fetchone()
+    damage(path, (page - 1) * PAGE)
+    checked = find_damage
+    # As with a file that is too large to be checked before it is used.
+    monkeypatch.setattr(
+        connection, "find_damage", lambda file, time: checked(file, time) if time > 1 else None
+    )
+    async with collecting(collector_settings(path)) as collector:
+        assert (await collector.post(encode([report("a", sequence=1001)])))[0] == 200
+
+
+async def test_a_full_disk_is_not_taken_for_a_truncated_file(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 20)
+    with closing(FileWatch(str(path), 0)) as watch:
+        watch.require_file()
+        # The header states a size that the file could not grow to.
+        with path.open("r+b") as file:
+            file.seek(28)
+            file.write((path.stat().st_size // PAGE + 5).to_bytes(4, "big"))
+        watch.require_file()
+        os.truncate(path, path.stat().st_size - PAGE)
+        with pytest.raises(HistoryUnavailable, match="truncated"):
+            watch.require_file()
+
+
+async def test_a_file_with_two_names_has_one_collector(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 2)
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "other" / "history.db"
+    link.hardlink_to(path)
+    async with opened(path):
+        with pytest.raises(UserError, match="under another name"):
+            async with opened(link):
+                pass
 
 
 @pytest.mark.slow
@@ -89,21 +203,31 @@ async def test_a_damaged_page_costs_its_own_rows_and_the_collector_goes_on(tmp_p
 
 
 @pytest.mark.slow
-async def test_damage_that_is_found_while_it_runs_is_shown_and_repaired_by_the_next_start(
+async def test_an_account_that_changed_is_found_while_it_runs_and_left_out_by_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history.db"
     await fill(path)
-    damage(path, 40 * PAGE)
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE step = 3600 AND node_id = 1")
+        old.commit()
+        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
+    path.write_bytes(path.read_bytes().replace(before, after))
     # As with a file that is too large to be checked at the start.
     with monkeypatch.context() as patch:
         patch.setattr(connection, "find_damage", lambda *_: None)
         async with opened(path) as history:
             await history.apply_retention(START + 6 * HOUR)
-            assert history.stats().damage
+            assert "node_rollups" in history.stats().damage
+            with pytest.raises(HistoryUnavailable, match="restart the collector"):
+                await history.add([report(sequence=5000)], START)
     async with opened(path) as history:
         await history.apply_retention(START + 6 * HOUR)
         assert not history.stats().damage
+    with closing(sqlite3.connect(path)) as new:
+        hourly = "SELECT DISTINCT node_id FROM node_rollups WHERE step = 3600"
+        assert new.execute(hourly).fetchall() == [(2,)]
 
 
 @pytest.mark.slow
@@ -123,39 +247,6 @@ async def test_repair_finds_damage_and_mends_it(
     assert "The damaged file is" in caplog.text
     async with opened(path) as history:
         assert history.stats().reports > 300
-
-
-@pytest.mark.slow
-async def test_an_account_that_changed_on_disk_is_found_by_its_checksum_and_set_aside(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.ERROR)
-    path = tmp_path / "history.db"
-    await fill(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE step = 3600")
-        connection.commit()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    # Another number, and no structure is harmed.
-    before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
-    assert before in path.read_bytes()
-    path.write_bytes(path.read_bytes().replace(before, after))
-    async with running(collector_settings(path), clock=Clock(START + 6 * HOUR)) as collector:
-        core = collector.core
-        await core.history.apply_retention(core.clock())
-        wrong_rows = core.history.stats().wrong_rows
-        assert wrong_rows > 0
-        await check_history(core)
-        async with aiohttp.ClientSession() as http:
-            async with http.get(f"{collector.address.url}/readyz") as answer:
-                [problem] = (await answer.json())["problems"]
-            async with http.get(f"{collector.address.url}/metrics") as answer:
-                metrics = await answer.text()
-    assert f"{wrong_rows} rows of the energy accounts did not match the checksum" in problem
-    assert f"wattpack_collector_history_wrong_rows_total {float(wrong_rows)}" in metrics
-    assert "do not have their checksum" in caplog.text
-    with closing(sqlite3.connect(path)) as connection:
-        assert not count_wrong_rows(connection)
 
 
 @pytest.mark.parametrize("what", ["delete", "replace", "truncate"])

@@ -385,3 +385,16 @@ async def test_only_its_owner_can_read_a_history(tmp_path: Path) -> None:
             assert set(modes.values()) == {0o600}, modes
         # As an earlier version left it.
         path.chmod(0o644)
+
+
+async def test_nothing_is_cached_of_containers_that_ended() -> None:
+    with closing(open_for_writing(":memory:")) as connection:
+        writer = SqliteWriter(connection, 3600.0)
+        for sequence in range(1, 40):
+            ended = (f"id-of-web{sequence - 1}",)
+            web = container(f"web{sequence}", labels={"number": str(sequence)})
+            new = report(sequence=sequence, at=START + sequence, containers=[web])
+            writer.add([([msgspec.structs.replace(new, gone=ended)], START)])
+        assert len(writer._ids.containers._cached) == 1
+        assert len(writer._ids._last_facts) == 1
+        assert len(writer._ids.facts._cached) == 2, "those of the node, and of the container that runs"
