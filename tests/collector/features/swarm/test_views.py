@@ -44,6 +44,14 @@ def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
     return {"Mounts": [{"Type": kind, "Source": source, "Target": "/data", **more}]}
 
 
+def test_only_services_without_a_reservation_are_worth_a_cut() -> None:
+    reserves = service()
+    assert service_view(reserves).uncut == "Swarm keeps its reservation of 67 MB, whatever its limits are"
+    template = {**reserves.spec["TaskTemplate"], "Resources": {"Limits": {"NanoCPUs": 500_000_000}}}
+    limited = msgspec.structs.replace(reserves, spec={**reserves.spec, "TaskTemplate": template})
+    assert service_view(limited).uncut is None
+
+
 @pytest.mark.parametrize(
     ("described", "stays"),
     [
