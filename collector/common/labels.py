@@ -21,6 +21,7 @@ ACCEPT_LABEL = "wattpack.accept"
 POWER_LABEL = "wattpack.power"
 BEFORE_LABEL = "wattpack.before"
 PARKED_LABEL = "wattpack.parked"
+REPLACES_LABEL = "wattpack.replaces"
 DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
 APP_LABEL = "wattpack.app"
@@ -205,6 +206,14 @@ LABELS = (
         "",
         "A task of the service was stopped for more urgent ones, and waits for its turn. The collector"
         " removes the label when it starts the task.",
+    ),
+    Label(
+        REPLACES_LABEL,
+        "container, by the Docker driver",
+        "the id of a container",
+        "",
+        "The container is the copy that replaces this one in a move. By it, a move that was interrupted is"
+        " completed or undone.",
     ),
     Label(
         DRAINED_LABEL,

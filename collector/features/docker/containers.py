@@ -1,6 +1,7 @@
 """Containers of Docker hosts: as services and tasks; and moves.
 
-A move creates a container on another host, waits until it is healthy, and removes the old one.
+A move creates a copy on another host, waits until it is healthy, and removes the container. Both engines
+together show how far a move has come: the copy has the id of the container in a label.
 """
 
 import asyncio
@@ -10,10 +11,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from collector.act.drivers.engine.client import Engine, Json
-from collector.act.drivers.engine.containers import DockerContainer, limit_of
-from collector.act.drivers.interface import DriverError, NotYet, RefusedError, wait_for
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.act.drivers.engine.client import Engine, Json, filtered
+from collector.act.drivers.engine.containers import DockerContainer, ListedContainer, find, limit_of
+from collector.act.drivers.interface import DriverError, HalfDoneError, NotYet, RefusedError, wait_for
+from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, REPLACES_LABEL
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
 from collector.decide.policies.actions import short_id
@@ -78,31 +79,116 @@ def _reasons_to_stay(container: DockerContainer) -> Iterator[str]:
         yield f"it has one replica {NO_MOVE_LABEL}"
 
 
-async def move(
-    source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json
-) -> tuple[str, str]:
-    """Move a container to another engine; return the id of the new one, and a remark."""
-    old = await source.get(f"/containers/{container}/json", DockerContainer)
+async def move(source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json) -> str:
+    """Move a container to another engine; return the id of the copy.
+
+    It goes on where an interrupted move stopped.
+    """
+    old, copy = await _find_pair(source, target, container)
+    if old is None:
+        if copy is None:
+            raise DriverError("it no longer exists")
+        return copy.id
+    created = await _create(source, target, old, limits) if copy is None else copy.id
+    try:
+        await target.post(f"/containers/{created}/start")
+        await wait_until_healthy(target, created, settings)
+    except BaseException as failure:
+        # Also when the collector is being stopped: the container must not run twice.
+        try:
+            await asyncio.shield(remove(target, created))
+        except DriverError as worse:
+            raise HalfDoneError(f"{failure}; its copy could not be removed: {worse}") from failure
+        raise
+    try:
+        await _end(source, old)
+    except DriverError as error:  # two running containers are better than none
+        raise HalfDoneError(f"its copy runs, but it could not be removed: {error}") from error
+    return created
+
+
+async def recover_move(
+    source: Engine, target: Engine, container: str, settings: DriverConfig, *, ran: bool
+) -> str | None:
+    """Complete an interrupted move if the copy is healthy, else undo it; return the id of the copy, or None.
+
+    `ran` is whether the container ran before the move. The stages are those of `move`: no copy, a copy that
+    was not started, both, a copy and the stopped container, the copy alone.
+    """
+    old, copy = await _find_pair(source, target, container)
+    if old is None:
+        return None if copy is None else copy.id
+    if copy is not None and copy.state.status == "running":
+        try:
+            await wait_until_healthy(target, copy.id, settings)
+        except DriverError:
+            pass
+        else:
+            await _end(source, old)
+            return copy.id
+    await put_back(source, target, old, copy, ran=ran)
+    return None
+
+
+async def put_back(
+    source: Engine, target: Engine, old: DockerContainer, copy: DockerContainer | None, *, ran: bool
+) -> None:
+    """Undo a move that has not removed the container: start it again, then remove its copy."""
+    if ran and old.state.status != "running":
+        await source.post(f"/containers/{old.id}/start")
+    if copy is not None:
+        await remove(target, copy.id)
+
+
+async def move_back(source: Engine, target: Engine, container: str) -> bool:
+    """Undo a move as `put_back` does; return False if the container was removed: its copy must move."""
+    old, copy = await _find_pair(source, target, container)
+    if old is None:
+        return False
+    await put_back(source, target, old, copy, ran=True)
+    return True
+
+
+async def _find_pair(
+    source: Engine, target: Engine, container: str
+) -> tuple[DockerContainer | None, DockerContainer | None]:
+    """Return a container and its copy. A copy has a label with the id, and the same name and image name.
+
+    Anyone may write the label; but two containers of an engine cannot have one name.
+    """
+    old = await find(source, container)
+    filters = filtered(label=f"{REPLACES_LABEL}={container}")
+    for listed in await target.get("/containers/json", list[ListedContainer], all="true", filters=filters):
+        copy = await find(target, listed.id)
+        if copy is not None and (old is None or _is_copy(old, copy)):
+            return old, copy
+    return old, None
+
+
+def _is_copy(old: DockerContainer, copy: DockerContainer) -> bool:
+    return (copy.plain_name, copy.config.get("Image")) == (old.plain_name, old.config.get("Image"))
+
+
+async def _create(source: Engine, target: Engine, old: DockerContainer, limits: Json) -> str:
+    """Create the copy of a container, and return its id."""
     if (stays := service_view(old).stays) is not None:
         raise DriverError(f"{old.plain_name} cannot move: {stays}")
     body = create_request(old, limits)
     await _require_same_image(source, target, old)
     await _require_networks(target, body)
     response = await target.post("/containers/create", body, name=old.plain_name)
-    created = msgspec.json.decode(response, type=_Created).id
-    try:
-        await target.post(f"/containers/{created}/start")
-        await wait_until_healthy(target, created, settings)
-    except BaseException:
-        # Also when the collector is being stopped: the container must not run twice.
-        await asyncio.shield(target.delete(f"/containers/{created}", force="true", v="true"))
-        raise
-    try:
-        await stop(source, old)
-        await source.delete(f"/containers/{container}", v="true")
-    except DriverError as error:  # two running containers are better than none
-        return created, f", but the old one could not be removed: {error}"
-    return created, ""
+    return msgspec.json.decode(response, type=_Created).id
+
+
+async def _end(source: Engine, old: DockerContainer) -> None:
+    """Stop and remove a container that its copy has replaced."""
+    await stop(source, old)
+    await source.delete(f"/containers/{old.id}", v="true")
+
+
+async def remove(engine: Engine, container: str) -> None:
+    """Remove a copy, also while it runs."""
+    await engine.delete(f"/containers/{container}", force="true", v="true")
 
 
 async def stop(engine: Engine, container: DockerContainer) -> None:
@@ -160,6 +246,7 @@ def create_request(container: DockerContainer, limits: Json) -> Json:
     config = portable_config(container.config)
     if config.get("Hostname") == from_id:
         config.pop("Hostname")
+    config["Labels"] = {**(config.get("Labels") or {}), REPLACES_LABEL: container.id}
     body: Json = {**config, "HostConfig": portable_host_config({**container.host_config, **limits})}
     endpoints = {
         name: {"Aliases": [alias for alias in settings.get("Aliases") or [] if alias != from_id]}

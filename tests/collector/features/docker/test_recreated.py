@@ -41,7 +41,7 @@ def test_container_is_recreated_with_all_but_the_properties_of_its_host() -> Non
     assert create_request(container(LABELS), {"NanoCpus": 10**9}) == {
         "Image": "web:1",
         "Env": ["A=b"],
-        "Labels": LABELS,
+        "Labels": {**LABELS, "wattpack.replaces": container().id},
         "HostConfig": {"NetworkMode": "shop", "NanoCpus": 10**9},
         "NetworkingConfig": {"EndpointsConfig": {"shop": {"Aliases": ["www"]}}},
     }
