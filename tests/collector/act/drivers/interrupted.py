@@ -10,6 +10,7 @@ journal and the same engines.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -109,6 +110,8 @@ class World(Protocol):
     nodes: tuple[str, ...]
     keeps_promises: bool
     """Whether the decision keeps promises: others let nothing wait that an orchestrator restarts."""
+    poll_seconds: float
+    """Time between two looks at what agents report."""
 
     def driver(self, fuse: Fuse) -> Driver:
         """Return a driver whose requests burn the fuse."""
@@ -128,28 +131,34 @@ async def interrupted(
 
     With `reports`, agents report what runs; without, they report nothing new, so that the action is undone.
     """
+    with suppress(KilledError):
+        await begin(folder, world, action, fuse, reports=reports)
+    return await recovered(folder, world, action, reports=reports)
+
+
+async def begin(folder: Path, world: World, action: Action, fuse: Fuse, *, reports: bool = True) -> None:
+    """Decide on an action, and carry it out until the fuse burns."""
     async with staged(folder) as stage:
         _report(stage, world)
-        first = await _actor(stage, world, fuse, reports=reports)
-        snapshot = await first.situation.snapshot()
-        task = getattr(action, "task", None)
-        assert task is None or task in snapshot.tasks.index or action.kind == "start"
-        try:
-            decider = replace(Decider.of(CHOSEN), keeps_promises=world.keeps_promises)
-            decision = await first.planner.record(Trigger.TIMER, decider, snapshot, Plan(actions=(action,)))
-            assert decision is not None
-            await first.executor.carry_out(decision)
-        except KilledError:
-            pass
-        second = await _actor(stage, world, Fuse(), reports=reports)
-        await second.executor.recover()
-        await second.situation.release(keep_parked=world.keeps_promises)
-        found = second.situation.journal.decisions()
-        if not found:
-            return Step(action=action)
-        assert found[0].ended_at is not None
-        (step,) = found[0].steps
-        return step
+        actor = await _actor(stage, world, fuse, reports=reports)
+        decider = replace(Decider.of(CHOSEN), keeps_promises=world.keeps_promises)
+        snapshot = await actor.situation.snapshot()
+        decision = await actor.planner.record(Trigger.TIMER, decider, snapshot, Plan(actions=(action,)))
+        assert decision is not None
+        await actor.executor.carry_out(decision)
+
+
+async def recovered(folder: Path, world: World, action: Action, *, reports: bool = True) -> Step:
+    """Return the step after another collector has taken over; as planned if the journal has none."""
+    async with staged(folder) as stage:
+        _report(stage, world)
+        actor = await _actor(stage, world, Fuse(), reports=reports)
+        await actor.executor.recover()
+        await actor.situation.release(keep_parked=world.keeps_promises)
+        for decision in actor.situation.journal.decisions():
+            assert decision.ended_at is not None
+            return decision.steps[0]
+        return Step(action=action)
 
 
 async def _actor(stage: Stage, world: World, fuse: Fuse, *, reports: bool) -> Actor:
@@ -165,7 +174,7 @@ async def _actor(stage: Stage, world: World, fuse: Fuse, *, reports: bool) -> Ac
         stage.clock.now += seconds
         if reports:
             _report(stage, world)
-        await asyncio.sleep(0)
+        await asyncio.sleep(world.poll_seconds)
 
     actor = Actor.of(stage.core, world.driver(fuse), journal, None, wait)
     await actor.situation.refresh()

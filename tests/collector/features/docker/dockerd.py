@@ -106,9 +106,13 @@ class Hosts:
 
     nodes = ("alpha", "beta")
     keeps_promises = False
+    poll_seconds = 0.0
 
     def __init__(self) -> None:
         self.engines = {name: Dockerd() for name in self.nodes}
+
+    def run(self, name: str, *, status: str) -> str:
+        return self.engines["alpha"].run(name, status=status)
 
     def driver(self, fuse: Fuse) -> Driver:
         return DockerHosts(dying_engines(self.engines, fuse), SETTINGS)

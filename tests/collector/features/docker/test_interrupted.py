@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.records import StepState
+from collector.act.records import Step, StepState
 from collector.decide.policies.actions import Action, Cut, Kill, Move, Resize, Start
-from tests.collector.act.drivers.interrupted import Fuse, interrupted
+from tests.collector.act.drivers.interrupted import Fuse, World, interrupted
 from tests.collector.features.docker.dockerd import Hosts
 from wire.resources import Quantities
 
 WHY = ("because",)
+_NOT_DONE = {StepState.PLANNED, StepState.DROPPED, StepState.FAILED, StepState.UNDONE}
 HALF = Quantities(0.5)
 BEGIN, END = ["journal", "journal"], ["journal", "journal", "journal"]
 """Records of a decision: planned, started; done, verified, ended."""
@@ -39,23 +40,52 @@ CASES = [(name, at) for name, changes in POINTS.items() for at in range(len(chan
 """In memory, right after a change is right before the next one; the lab kills at both."""
 
 
-def build(name: str) -> tuple[Hosts, str, Action]:
-    """Return hosts with one container, its id, and the action on it."""
-    hosts, kind = Hosts(), name.split("-", maxsplit=1)[0]
-    status = "exited" if kind == "start" else "running"
-    web = hosts.engines["alpha"].run("web", status=status)
-    for engine in hosts.engines.values() if name.endswith("sick") else ():
-        engine.sick.add("web")
+def start_state(name: str) -> str:
+    return "exited" if name.startswith("start") else "running"
+
+
+def action_on(name: str, web: str, source: str, target: str) -> Action:
+    """Return the action of a case on a container that is on the source."""
     actions: dict[str, Action] = {
-        "move": Move(task=web, name="web", node="alpha", target="beta", reasons=WHY),
-        "stop": Kill(task=web, name="web", node="alpha", target=None, reasons=WHY),
+        "move": Move(task=web, name="web", node=source, target=target, reasons=WHY),
+        "stop": Kill(task=web, name="web", node=source, target=None, reasons=WHY),
         "start": Start(
-            task=web, name="web", target="beta" if name == "start-elsewhere" else "alpha", reasons=WHY
+            task=web, name="web", target=target if name == "start-elsewhere" else source, reasons=WHY
         ),
-        "cut": Cut(task=web, name="web", node="alpha", allocated=HALF, reasons=WHY),
+        "cut": Cut(task=web, name="web", node=source, allocated=HALF, reasons=WHY),
         "resize": Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=1.0, reasons=WHY),
     }
-    return hosts, web, actions[kind]
+    return actions[name.split("-", maxsplit=1)[0]]
+
+
+def check(world: World, source: str, action: Action, step: Step) -> None:
+    """Check that one container is left, and is as the journal says: done, or as before."""
+    [(node, found)] = [(node, each) for node in world.nodes for each in world.containers(node)]
+    is_done = step.state is StepState.VERIFIED
+    assert is_done or step.state in _NOT_DONE, step
+    runs, cores = found.state.status == "running", 1.0
+    match action:
+        case Move(target=target) | Start(target=target) if target != source:
+            assert node == (target if is_done else source)
+            assert runs is (is_done or isinstance(action, Move))
+            assert not is_done or step.containers == (found.id,)
+        case Kill():
+            assert runs is not is_done
+        case Start():
+            assert runs is is_done
+        case Cut() | Resize():
+            assert runs
+            cores = 0.5 if is_done else 1.0
+    assert (found.host_config["NanoCpus"] / 1e9, found.host_config.get("CpuQuota", 0)) == (cores, 0)
+
+
+def build(name: str) -> tuple[Hosts, Action]:
+    """Return hosts with one container, and the action on it."""
+    hosts = Hosts()
+    web = hosts.run("web", status=start_state(name))
+    for engine in hosts.engines.values() if name.endswith("sick") else ():
+        engine.sick.add("web")
+    return hosts, action_on(name, web, "alpha", "beta")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +95,7 @@ def polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", POINTS)
 async def test_the_points_are_all_changes_of_an_action(name: str, tmp_path: Path) -> None:
-    hosts, _, action = build(name)
+    hosts, action = build(name)
     fuse = Fuse()
     step = await interrupted(tmp_path, hosts, action, fuse, reports=not name.endswith("unseen"))
     assert fuse.changes == POINTS[name]
@@ -75,30 +105,8 @@ async def test_the_points_are_all_changes_of_an_action(name: str, tmp_path: Path
 
 @pytest.mark.parametrize(("name", "at"), CASES)
 async def test_nothing_is_doubled_lost_or_left_behind(name: str, at: int, tmp_path: Path) -> None:
-    hosts, web, action = build(name)
+    hosts, action = build(name)
     fuse = Fuse(at)
     step = await interrupted(tmp_path, hosts, action, fuse, reports=not name.endswith("unseen"))
     assert fuse.is_dead
-    [(node, found)] = [(node, each) for node in hosts.nodes for each in hosts.containers(node)]
-    is_done = step.state is StepState.VERIFIED
-    assert is_done or step.state in {
-        StepState.PLANNED, StepState.DROPPED, StepState.FAILED, StepState.UNDONE
-    }  # fmt: skip
-    runs, cores = found.state.status == "running", 1.0
-    match action:
-        case Move() | Start(target="beta"):
-            assert node == ("beta" if is_done else "alpha")
-            assert runs is (is_done or isinstance(action, Move))
-            assert (found.id == web) is (node == "alpha" and step.state is not StepState.UNDONE) or (
-                step.state is StepState.UNDONE
-            )
-            assert step.containers == ((found.id,) if is_done else step.containers)
-        case Kill():
-            assert runs is not is_done
-        case Start():
-            assert runs is is_done
-        case Cut() | Resize():
-            assert runs
-            cores = 0.5 if is_done else 1.0
-    nano, quota = found.host_config["NanoCpus"], found.host_config.get("CpuQuota", 0)
-    assert (nano / 1e9, quota) == (cores, 0)
+    check(hosts, "alpha", action, step)

@@ -29,6 +29,7 @@ class Swarmd:
 
     nodes = ("alpha", "beta", "gamma")
     keeps_promises = False
+    poll_seconds = 0.0
 
     def __init__(self, folder: Path, replicas: int = 1) -> None:
         self._numbers = itertools.count(1)
@@ -42,7 +43,10 @@ class Swarmd:
             "Name": "web",
             "Labels": {"wattpack.move": "allowed"},
             "Mode": {"Replicated": {"Replicas": replicas}},
-            "TaskTemplate": {"Resources": {"Limits": {"NanoCPUs": 10**9}}},
+            "TaskTemplate": {
+                "ContainerSpec": {"StopGracePeriod": 1},
+                "Resources": {"Limits": {"NanoCPUs": 10**9}},
+            },
         }
         self._folder = folder
         self._reconcile()
