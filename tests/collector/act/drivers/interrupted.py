@@ -107,11 +107,17 @@ class DyingHistory:
 class World(Protocol):
     """Hosts on which actions are carried out."""
 
-    nodes: tuple[str, ...]
-    keeps_promises: bool
-    """Whether the decision keeps promises: others let nothing wait that an orchestrator restarts."""
-    poll_seconds: float
-    """Time between two looks at what agents report."""
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the hosts."""
+
+    @property
+    def keeps_promises(self) -> bool:
+        """Whether the decision keeps promises: others let nothing wait that an orchestrator restarts."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Time between two looks at what agents report."""
 
     def driver(self, fuse: Fuse) -> Driver:
         """Return a driver whose requests burn the fuse."""

@@ -98,7 +98,7 @@ class Swarmd:
         where = next((each for each in self._open()), "")
         number = next(self._numbers)
         state = "pending" if not where else "failed" if where in self.sick else "running"
-        task = {
+        task: Json = {
             "ID": f"t{number}",
             "ServiceID": "s",
             "NodeID": f"id-{where}" if where else "",
