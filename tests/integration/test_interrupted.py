@@ -26,6 +26,7 @@ from collector.decide.policies.actions import (
     PowerOn,
     Resize,
     Scale,
+    Start,
 )
 from collector.features.swarm.client import Manager
 from collector.features.swarm.driver import Swarm as SwarmDriver
@@ -187,11 +188,12 @@ def web_service(cluster: Swarm, replicas: int) -> Iterator[list[Task]]:
         cluster.remove_service("web")
 
 
-def action_on(name: str, task: Task, target: str, off: str) -> Action:
+def action_on(name: str, task: Task, target: str, off: str, waiting: str) -> Action:
     web, node = str(task.container_id), str(task.node)
     actions: dict[str, Action] = {
         "move": Move(task=web, name="web", node=node, target=target, reasons=WHY),
         "park": Kill(task=web, name="web", node=node, target=None, reasons=WHY),
+        "start": Start(task=waiting, name="web", target=target, reasons=WHY),
         "scale": Scale(service="web", replicas=2, replicas_before=1, nodes=(target,), reasons=WHY),
         "shed": Scale(service="web", replicas=0, replicas_before=1, sheds=True, reasons=WHY),
         "resize": Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=1.0, reasons=WHY),
@@ -219,12 +221,11 @@ async def test_a_swarm_has_its_replicas_and_the_journal_is_true(
         power_off_command="true",
         power_on_command="true",
     )
-    replicas = 3 if name == "park-one-of-three" else 1
+    replicas = 3 if name.endswith("of-three") else 1
     with web_service(cluster, replicas) as tasks:
         task = tasks[0]
         others = sorted({"node1", "node2", "node3"} - {str(task.node)})
-        action, fuse = action_on(name, task, others[1], off="node3"), Fuse(at, sent)
-        if isinstance(action, PowerOn):
+        if name == "on":
             switched = ("--availability=drain", f"--label-add={DRAINED_LABEL}=active")
             cluster.manager.docker("node", "update", *switched, f"--label-add={OFF_LABEL}=true", "node3")
         try:
@@ -232,14 +233,16 @@ async def test_a_swarm_has_its_replicas_and_the_journal_is_true(
                 open_engines(settings) as engines,
                 connect(settings.manager_addresses, settings) as manager,
             ):
-                world = LabSwarm(cluster, manager, engines, settings, keeps_promises=name.startswith("park"))
+                keeps_promises = name.startswith(("park", "start"))
+                world = LabSwarm(cluster, manager, engines, settings, keeps_promises)
+                waiting = await _park(world, task) if name.startswith("start") else ""
+                action, fuse = action_on(name, task, others[1], "node3", waiting), Fuse(at, sent)
                 before = world.spec()
                 step = await interrupted(tmp_path, world, action, fuse, reports=not name.endswith("unseen"))
             assert fuse.is_dead
             check(world, before, tasks, action, step.state, step.containers)
         finally:
-            restored = {"Availability": "active", "Role": world.node_spec("node3")["Role"]}
-            _restore(cluster, "node3", restored)
+            _restore(cluster, "node3")
 
 
 def check(  # noqa: PLR0913, PLR0917 - what was, and what is
@@ -258,7 +261,8 @@ def check(  # noqa: PLR0913, PLR0917 - what was, and what is
         StepState.FAILED,
         StepState.UNDONE,
     }
-    now, parked = world.spec(), isinstance(action, Kill) and is_done
+    now = world.spec()
+    parked = (isinstance(action, Kill) and is_done) or (isinstance(action, Start) and not is_done)
     assert (bool(parked_tasks(now)), BEFORE_LABEL in now["Labels"]) == (parked, parked)
     wanted = len(tasks)
     if isinstance(action, Scale) and is_done:
@@ -283,7 +287,17 @@ def check(  # noqa: PLR0913, PLR0917 - what was, and what is
     assert (node3["Availability"] == "drain", OFF_LABEL in labels) == (is_off, is_off)
 
 
-def _restore(cluster: Swarm, name: str, spec: dict[str, Any]) -> None:
+async def _park(world: LabSwarm, task: Task) -> str:
+    """Stop a task until its turn comes; return how it is called while it waits."""
+    driver = world.driver(Fuse())
+    stop = Kill(task=str(task.container_id), node=str(task.node), target=None, reasons=WHY)
+    await driver.carry_out(stop)
+    [waiting] = [each.id for each in (await driver.view()).pending]
+    return waiting
+
+
+def _restore(cluster: Swarm, name: str) -> None:
+    """Make a node available again, without labels."""
     labels = cluster.manager.get(f"/nodes/{name}")["Spec"].get("Labels") or {}
     removed = [f"--label-rm={label}" for label in labels]
-    cluster.manager.docker("node", "update", f"--availability={spec['Availability']}", *removed, name)
+    cluster.manager.docker("node", "update", "--availability=active", *removed, name)

@@ -12,6 +12,7 @@ import msgspec
 from collector.act.drivers.engine.client import Engine
 from collector.act.drivers.engine.containers import DockerContainer
 from collector.act.drivers.interface import Driver, RefusedError
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL
 from collector.config import DriverConfig
 from collector.features.swarm.client import Manager
 from collector.features.swarm.driver import Swarm
@@ -51,7 +52,20 @@ class Swarmd:
         self._folder = folder
         self._reconcile()
 
+    def create(self, spec: Json) -> None:
+        """Replace the service by a new one."""
+        for each in self._wanted():
+            self._end(each)
+        self.spec = spec
+        self._reconcile()
+
     # --- Swarm --------------------------------------------------------------------------------------
+
+    def switch_off(self, node: str) -> None:
+        """Switch a node off, as a collector does."""
+        Path(self._folder, node).touch()
+        labels = {DRAINED_LABEL: "active", OFF_LABEL: "true"}
+        self.node_specs[node] = {"Availability": "drain", "Labels": labels}
 
     def is_off(self, node: str) -> bool:
         return Path(self._folder, node).exists()
