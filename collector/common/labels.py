@@ -21,7 +21,7 @@ ACCEPT_LABEL = "wattpack.accept"
 POWER_LABEL = "wattpack.power"
 BEFORE_LABEL = "wattpack.before"
 PARKED_LABEL = "wattpack.parked"
-REPLACES_LABEL = "wattpack.replaces"
+COPY_LABEL = "wattpack.copy"
 DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
 APP_LABEL = "wattpack.app"
@@ -208,12 +208,11 @@ LABELS = (
         " removes the label when it starts the task.",
     ),
     Label(
-        REPLACES_LABEL,
+        COPY_LABEL,
         "container, by the Docker driver",
-        "the id of a container",
+        "a random key",
         "",
-        "The container is the copy that replaces this one in a move. By it, a move that was interrupted is"
-        " completed or undone.",
+        "The container is the copy that a move made: by it, an interrupted move is completed or undone.",
     ),
     Label(
         DRAINED_LABEL,

@@ -1,12 +1,13 @@
 """Containers of Docker hosts: as services and tasks; and moves.
 
 A move creates a copy on another host, waits until it is healthy, and removes the container. Both engines
-together show how far a move has come: the copy has the id of the container in a label.
+together show how far a move has come: the copy has the key of the move in a label.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from collector.act.drivers.engine.client import Engine, Json, filtered
 from collector.act.drivers.engine.containers import DockerContainer, ListedContainer, find, limit_of
 from collector.act.drivers.interface import DriverError, HalfDoneError, NotYet, RefusedError, wait_for
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, REPLACES_LABEL
+from collector.common.labels import ALLOWED, COPY_LABEL, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
 from collector.decide.policies.actions import short_id
@@ -79,17 +80,29 @@ def _reasons_to_stay(container: DockerContainer) -> Iterator[str]:
         yield f"it has one replica {NO_MOVE_LABEL}"
 
 
-async def move(source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json) -> str:
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A container that moves between two engines."""
+
+    source: Engine
+    target: Engine
+    container: str
+    key: str
+    """A random label of the copy: nobody else can make a container that looks like it."""
+
+
+async def move(transfer: Transfer, settings: DriverConfig, limits: Json) -> str:
     """Move a container to another engine; return the id of the copy.
 
     It goes on where an interrupted move stopped.
     """
-    old, copy = await _find_pair(source, target, container)
+    source, target = transfer.source, transfer.target
+    old, copy = await _find_pair(transfer)
     if old is None:
         if copy is None:
             raise DriverError("it no longer exists")
         return copy.id
-    created = await _create(source, target, old, limits) if copy is None else copy.id
+    created = await _create(transfer, old, limits) if copy is None else copy.id
     try:
         await target.post(f"/containers/{created}/start")
         await wait_until_healthy(target, created, settings)
@@ -107,73 +120,65 @@ async def move(source: Engine, target: Engine, container: str, settings: DriverC
     return created
 
 
-async def recover_move(
-    source: Engine, target: Engine, container: str, settings: DriverConfig, *, ran: bool
-) -> str | None:
+async def recover_move(transfer: Transfer, settings: DriverConfig, *, ran: bool) -> str | None:
     """Complete an interrupted move if the copy is healthy, else undo it; return the id of the copy, or None.
 
     `ran` is whether the container ran before the move. The stages are those of `move`: no copy, a copy that
     was not started, both, a copy and the stopped container, the copy alone.
     """
-    old, copy = await _find_pair(source, target, container)
+    old, copy = await _find_pair(transfer)
     if old is None:
         return None if copy is None else copy.id
     if copy is not None and copy.state.status == "running":
         try:
-            await wait_until_healthy(target, copy.id, settings)
+            await wait_until_healthy(transfer.target, copy.id, settings)
         except DriverError:
             pass
         else:
-            await _end(source, old)
+            await _end(transfer.source, old)
             return copy.id
-    await put_back(source, target, old, copy, ran=ran)
+    await _put_back(transfer, old, copy, ran=ran)
     return None
 
 
-async def put_back(
-    source: Engine, target: Engine, old: DockerContainer, copy: DockerContainer | None, *, ran: bool
+async def _put_back(
+    transfer: Transfer, old: DockerContainer, copy: DockerContainer | None, *, ran: bool
 ) -> None:
-    """Undo a move that has not removed the container: start it again, then remove its copy."""
+    """Start the container again, then remove its copy."""
     if ran and old.state.status != "running":
-        await source.post(f"/containers/{old.id}/start")
+        await transfer.source.post(f"/containers/{old.id}/start")
     if copy is not None:
-        await remove(target, copy.id)
+        await remove(transfer.target, copy.id)
 
 
-async def move_back(source: Engine, target: Engine, container: str) -> bool:
-    """Undo a move as `put_back` does; return False if the container was removed: its copy must move."""
-    old, copy = await _find_pair(source, target, container)
+async def move_back(transfer: Transfer) -> bool:
+    """Undo a move; return False if it has removed the container: then its copy must move."""
+    old, copy = await _find_pair(transfer)
     if old is None:
         return False
-    await put_back(source, target, old, copy, ran=True)
+    await _put_back(transfer, old, copy, ran=True)
     return True
 
 
-async def _find_pair(
-    source: Engine, target: Engine, container: str
-) -> tuple[DockerContainer | None, DockerContainer | None]:
-    """Return a container and its copy. A copy has a label with the id, and the same name and image name.
-
-    Anyone may write the label; but two containers of an engine cannot have one name.
-    """
-    old = await find(source, container)
-    filters = filtered(label=f"{REPLACES_LABEL}={container}")
-    for listed in await target.get("/containers/json", list[ListedContainer], all="true", filters=filters):
-        copy = await find(target, listed.id)
-        if copy is not None and (old is None or _is_copy(old, copy)):
-            return old, copy
+async def _find_pair(transfer: Transfer) -> tuple[DockerContainer | None, DockerContainer | None]:
+    """Return the container and its copy, as far as they are there."""
+    old, filters = (
+        await find(transfer.source, transfer.container),
+        filtered(label=f"{COPY_LABEL}={transfer.key}"),
+    )
+    for listed in await transfer.target.get(
+        "/containers/json", list[ListedContainer], all="true", filters=filters
+    ):
+        return old, await find(transfer.target, listed.id)
     return old, None
 
 
-def _is_copy(old: DockerContainer, copy: DockerContainer) -> bool:
-    return (copy.plain_name, copy.config.get("Image")) == (old.plain_name, old.config.get("Image"))
-
-
-async def _create(source: Engine, target: Engine, old: DockerContainer, limits: Json) -> str:
+async def _create(transfer: Transfer, old: DockerContainer, limits: Json) -> str:
     """Create the copy of a container, and return its id."""
+    source, target = transfer.source, transfer.target
     if (stays := service_view(old).stays) is not None:
         raise DriverError(f"{old.plain_name} cannot move: {stays}")
-    body = create_request(old, limits)
+    body = create_request(old, limits, transfer.key)
     await _require_same_image(source, target, old)
     await _require_networks(target, body)
     response = await target.post("/containers/create", body, name=old.plain_name)
@@ -240,13 +245,13 @@ async def _require_networks(target: Engine, body: Json) -> None:
             raise DriverError(f"the other host has no network called {name}: create it there first")
 
 
-def create_request(container: DockerContainer, limits: Json) -> Json:
+def create_request(container: DockerContainer, limits: Json, key: str) -> Json:
     """Return the body of `POST /containers/create`; `limits` are those from before a cut, if any."""
     from_id = short_id(container.id)
     config = portable_config(container.config)
     if config.get("Hostname") == from_id:
         config.pop("Hostname")
-    config["Labels"] = {**(config.get("Labels") or {}), REPLACES_LABEL: container.id}
+    config["Labels"] = {**(config.get("Labels") or {}), COPY_LABEL: key}
     body: Json = {**config, "HostConfig": portable_host_config({**container.host_config, **limits})}
     endpoints = {
         name: {"Aliases": [alias for alias in settings.get("Aliases") or [] if alias != from_id]}

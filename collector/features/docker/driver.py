@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -46,6 +47,7 @@ from collector.decide.policies.actions import (
     short_id,
 )
 from collector.features.docker.containers import (
+    Transfer,
     move,
     move_back,
     named,
@@ -59,6 +61,7 @@ from wire.resources import Quantities
 
 log = logging.getLogger(__name__)
 
+_KEY_BYTES = 16
 _LIST_REQUESTS = 3
 """Time to list and describe the containers of a host, in timeouts of one request."""
 
@@ -74,6 +77,8 @@ class DockerHosts(OrchestratorDriver):
         self._settings = settings
         self._original_limits: dict[str, Json] = {}
         """Limits of cut containers from before the cut, for their copies."""
+        self._keys: dict[str, str] = {}
+        """Keys of moves that were prepared, by container."""
 
     async def view(self) -> OrchestratorState:
         hosts = await self._hosts()
@@ -99,6 +104,9 @@ class DockerHosts(OrchestratorDriver):
 
     async def prepare(self, action: Action) -> bytes:
         match action:
+            case Move() | Start() | Kill(target=str()):
+                key = self._keys[action.task] = secrets.token_hex(_KEY_BYTES)
+                return key.encode()
             case Cut():
                 return await packed_limits(self._engines[action.node], action.task)
             case Resize():
@@ -115,9 +123,10 @@ class DockerHosts(OrchestratorDriver):
     async def take_back(self, action: Relocation, done: ActionResult) -> None:
         match action:
             case Move(node=source, target=target) | Kill(node=source, target=str(target)):
-                if not await move_back(self._engines[source], self._engines[target], action.task):
+                key, here, there = done.before.decode(), self._engines[source], self._engines[target]
+                if key and not await move_back(Transfer(here, there, action.task, key)):
                     for container in done.containers:
-                        await self.move(container, target, source)
+                        await self._move(container, target, source, f"{key}-back")
             case Kill():
                 await self._engines[action.node].post(f"/containers/{action.task}/start")
             case Start():
@@ -155,34 +164,31 @@ class DockerHosts(OrchestratorDriver):
         raise DriverError(f"no running container is called {name}")
 
     async def move(self, container: str, source: str, target: str) -> ActionResult:
+        key = self._keys.pop(container, None) or secrets.token_hex(_KEY_BYTES)
+        return await self._move(container, source, target, key)
+
+    async def _move(self, container: str, source: str, target: str, key: str) -> ActionResult:
         here, there = self._engines[source], self._engines[target]
         limits = self._original_limits.get(container, {})
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         try:
-            created = await move(here, there, container, self._settings, limits)
+            created = await move(Transfer(here, there, container, key), self._settings, limits)
         except DriverError as error:
             kind = HalfDoneError if isinstance(error, HalfDoneError) else DriverError
             raise kind(f"{short_id(container)} cannot move from {source} to {target}: {error}") from error
         self._original_limits.pop(container, None)
-        return _moved(container, source, target, created)
+        return _moved(container, source, target, created, key)
 
-    async def recover_move(
-        self,
-        action: Move | Kill,
-        target: str,
-        noted: bytes,  # noqa: ARG002 - the engines know all
-    ) -> ActionResult | None:
-        return await self._recover_move(action.task, action.node, target, ran=True)
+    async def recover_move(self, action: Move | Kill, target: str, noted: bytes) -> ActionResult | None:
+        return await self._recover_move(action.task, action.node, target, noted.decode(), ran=True)
 
     async def _recover_move(
-        self, container: str, source: str, target: str, *, ran: bool
+        self, container: str, source: str, target: str, key: str, *, ran: bool
     ) -> ActionResult | None:
-        if source == target:
-            return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
-        here, there = self._engines[source], self._engines[target]
-        created = await recover_move(here, there, container, self._settings, ran=ran)
-        return None if created is None else _moved(container, source, target, created)
+        transfer = Transfer(self._engines[source], self._engines[target], container, key)
+        created = await recover_move(transfer, self._settings, ran=ran)
+        return None if created is None else _moved(container, source, target, created, key)
 
     async def stop(self, container: str, source: str) -> ActionResult:
         engine = self._engines[source]
@@ -223,7 +229,7 @@ class DockerHosts(OrchestratorDriver):
             await wait_until_healthy(there, action.task, self._settings)
         return _started(action)
 
-    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:  # noqa: ARG002 - the engines know
+    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:
         found = await find(self._engines[action.target], action.task)
         if found is not None:
             if found.state.status != "running":
@@ -235,10 +241,10 @@ class DockerHosts(OrchestratorDriver):
                 return None
             return _started(action)
         others = [name for name in self._engines if name != action.target]
-        has = [name for name in others if await _has(self._engines[name], action.task)]
+        has = [name for name in others if await find(self._engines[name], action.task) is not None]
         # If no host has it, only its copy is left.
         source = next(iter(has or others), action.target)
-        return await self._recover_move(action.task, source, action.target, ran=False)
+        return await self._recover_move(action.task, source, action.target, noted.decode(), ran=False)
 
     async def _hosts(self) -> dict[str, list[DockerContainer] | None]:
         names = tuple(self._engines)
@@ -251,7 +257,7 @@ class DockerHosts(OrchestratorDriver):
             # A slow engine may answer each single request in time.
             async with asyncio.timeout(_LIST_REQUESTS * self._settings.request_seconds):
                 listed = await engine.get("/containers/json", list[ListedContainer])
-                found = await asyncio.gather(*(find(engine, each.id) for each in listed))
+                found = await asyncio.gather(*(_inspect(engine, each.id) for each in listed))
             containers = [container for container in found if container is not None]
             for each in containers:
                 service_view(each)  # an invalid one would later fail the view of all hosts
@@ -263,9 +269,9 @@ class DockerHosts(OrchestratorDriver):
         return containers
 
 
-def _moved(container: str, source: str, target: str, created: str) -> ActionResult:
+def _moved(container: str, source: str, target: str, created: str, key: str) -> ActionResult:
     what = f"moved {short_id(container)} from {source} to {target}, as {short_id(created)}"
-    return ActionResult(what=what, containers=(created,))
+    return ActionResult(what=what, before=key.encode(), containers=(created,))
 
 
 def _started(action: Start) -> ActionResult:
@@ -287,9 +293,16 @@ async def _runs(engine: Engine, container: str) -> bool:
     return found is not None and found.state.status == "running"
 
 
+async def _inspect(engine: Engine, container: str) -> DockerContainer | None:
+    try:
+        return await find(engine, container)
+    except RefusedError:  # it is being removed
+        return None
+
+
 async def _has(engine: Engine, container: str) -> bool:
     try:
-        return await find(engine, container) is not None
+        return await _inspect(engine, container) is not None
     except DriverError:
         return False
 
