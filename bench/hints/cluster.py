@@ -90,6 +90,7 @@ def _tasks(generator: np.random.Generator, nodes: int, count: int) -> Tasks:
         settled_seconds=generator.uniform(0, 1e5, count),
         came_from=np.full(count, NOWHERE, dtype=np.intp),
         movable=generator.random(count) >= _PART_UNMOVABLE,
+        cuttable=np.ones(count, dtype=np.bool_),
     )
 
 

@@ -1,4 +1,7 @@
-"""Energy4Cloud: a class-1 request that fits only if class-4 containers are cut, and their restored limits."""
+"""Energy4Cloud: a class-1 request that fits only if class-4 containers are cut, and their restored limits.
+
+These have limits and no reservations: Swarm would keep a reservation, whatever is cut.
+"""
 
 from typing import Any
 
@@ -20,7 +23,6 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
     for number, name in enumerate(names, start=1):
         extra = (
             f"--limit-cpu={_CORES}",
-            f"--reserve-cpu={_CORES}",
             f"--limit-memory={_MEMORY_BYTES}",
             "--label=wattpack.class=4",
         )

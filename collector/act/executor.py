@@ -1,32 +1,26 @@
 """Carries out decisions step by step, and records each step before and after.
 
-After a crash, it determines the outcome of the steps that were started, and never repeats one.
+After a crash, or a failure that could not be undone, the driver completes the step or undoes it, by the state
+of the orchestrator.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from collector.act.drivers.interface import ActionResult, DriverError
+from collector.act.drivers.interface import ActionResult, DriverError, HalfDoneError
 from collector.act.guards import first_refusal
 from collector.act.queue_events import promised_tasks
 from collector.act.records import IN_MOTION, Decision, Step, StepState
 from collector.act.situation import Situation
 from collector.act.steps import batches, failed_prerequisite
-from collector.act.verification import (
-    ActionStatus,
-    action_status,
-    containers_of,
-    find_effect,
-    new_containers,
-    service_containers,
-    target_of,
-)
-from collector.decide.policies.actions import Cut, Kill, Move, ServiceAction, Start, describe
+from collector.act.verification import containers_of, find_effect, service_containers, target_of
+from collector.decide.policies.actions import Kill, Move, ServiceAction, Start, describe
 from collector.decide.policies.interface import Request
 from collector.decide.reservations import AVOID_SECONDS
 from collector.snapshot.tables import Snapshot
@@ -117,16 +111,17 @@ class Executor:
             before = service_containers(step.action, self._situation.view)
         else:
             before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
-        await self.change(
-            decision_id, index, state=StepState.STARTED, started_at=self._core.clock(), there_before=before
-        )
-        self._avoid_source(step)
+        started = {"state": StepState.STARTED, "started_at": self._core.clock(), "there_before": before}
         try:
-            done = await self._driver.carry_out(step.action)
+            await self.change(decision_id, index, before=await self._driver.prepare(step.action), **started)
+            self._avoid_source(step)
+            await self._record_done(decision_id, index, await self._driver.carry_out(step.action))
+        except HalfDoneError as error:
+            if not await self._complete_or_undo(decision_id, index, str(error)):
+                return False
         except DriverError as error:
             await self.change(decision_id, index, state=StepState.FAILED, why=str(error))
             return False
-        await self._record_done(decision_id, index, done)
         if not step.keeps_promises:
             await self._verify(decision_id, index)
         return step.keeps_promises
@@ -245,7 +240,8 @@ class Executor:
                         why = f"{_STOPPED} before the step started"
                         await self.change(decision.id, index, state=StepState.DROPPED, why=why)
                     case StepState.STARTED:
-                        await self._determine_outcome(decision.id, index, step)
+                        if await self._complete_or_undo(decision.id, index, f"{_STOPPED} during the step"):
+                            await self._verify(decision.id, index)
                     case StepState.DONE:
                         await self._verify(decision.id, index)
                     case StepState.UNDOING:
@@ -253,30 +249,36 @@ class Executor:
                         await self._undo(decision.id, index)
             await self._close(decision.id)
 
-    async def _determine_outcome(self, decision_id: str, index: int, step: Step) -> None:
-        """Poll until the outcome of a started step is clear, or time is up."""
-        situation, timeout_seconds = self._situation, self._settings.verify_seconds
+    async def _complete_or_undo(self, decision_id: str, index: int, why: str) -> bool:
+        """Let the driver complete or undo a step that was interrupted; return whether it is complete.
+
+        The time for this begins when the orchestrator answers.
+        """
+        step, seconds = self._journal.require(decision_id).steps[index], self._settings.verify_seconds
+        noted = self._journal.undo_data(decision_id, index)
         deadline: float | None = None
-        last = ActionStatus.NEITHER
+        trouble = ""
         while deadline is None or self._core.clock() < deadline:
-            # The timeout starts when the orchestrator answers.
-            if await situation.refresh():
-                deadline = deadline or self._core.clock() + timeout_seconds
-                last = action_status(step, situation.view)
-                if isinstance(step.action, Cut) and find_effect(
-                    step, await situation.snapshot(), situation.limits(step)
-                ):
-                    last = ActionStatus.DONE
-                if last is ActionStatus.DONE:
-                    what = f"{_STOPPED} during the step; the orchestrator completed it"
-                    done = ActionResult(what=what, containers=new_containers(step, situation.view))
-                    await self._record_done(decision_id, index, done)
-                    await self._verify(decision_id, index)
-                    return
+            if await self._situation.refresh():
+                deadline = deadline or self._core.clock() + seconds
+                try:
+                    done = await self._driver.recover(step.action, noted)
+                except DriverError as error:
+                    trouble = str(error)
+                else:
+                    await self._record_recovered(decision_id, index, done, why)
+                    return done is not None
             await self._wait(_POLL_SECONDS)
-        if last is ActionStatus.NOT_DONE or isinstance(step.action, Cut):
-            why = f"{_STOPPED} during the step; it was not carried out, and nothing has changed"
+        why = f"{why}; after {seconds:g} s it was neither complete nor undone: {trouble}"
+        await self.change(decision_id, index, state=StepState.UNCLEAR, why=why)
+        return False
+
+    async def _record_recovered(
+        self, decision_id: str, index: int, done: ActionResult | None, why: str
+    ) -> None:
+        await self._situation.refresh()
+        if done is None:
+            why = f"{why}; it was not carried out, or was undone: nothing of it is left"
             await self.change(decision_id, index, state=StepState.FAILED, why=why)
         else:
-            why = f"{_STOPPED} during the step; after {timeout_seconds:g} s it was neither done nor undone"
-            await self.change(decision_id, index, state=StepState.UNCLEAR, why=why)
+            await self._record_done(decision_id, index, replace(done, what=f"{done.what} ({why}; completed)"))

@@ -139,6 +139,7 @@ def allocations(
             came_from=completed.came_from.get(task.container),
             first_started_at=completed.first_started_at.get(task.container),
             stays=service.stays is not None or _has_opted_out(service, opt_in=opt_in),
+            cuttable=service.uncut is None,
             everywhere=service.mode is Mode.GLOBAL,
             labels=service.labels,
             namespace=service.namespace,

@@ -1,13 +1,12 @@
-"""Whether an action took effect, by the agents' reports; after a crash, by the orchestrator's state."""
+"""Whether an action took effect, by the agents' reports."""
 
 from collections.abc import Mapping, Sequence
-from enum import Enum, auto
 
 import numpy as np
 
 from collector.act.records import AnsweredAlert, Load, Step
 from collector.common.liveness import Liveness
-from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
+from collector.common.orchestrator import OrchestratorState
 from collector.decide.policies.actions import (
     Action,
     Cut,
@@ -108,72 +107,6 @@ def _is_close(limit: Quantities | None, allocated: Quantities) -> bool:
     return True
 
 
-class ActionStatus(Enum):
-    """The status of an action whose outcome is unknown."""
-
-    DONE = auto()
-    NOT_DONE = auto()
-    UNDER_WAY = auto()
-    NEITHER = auto()
-    """Neither done nor unchanged."""
-
-
-def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
-    """Return the status of an action by the orchestrator's state."""
-    match step.action:
-        case Cut():
-            # Only agents report the limits of single containers.
-            return ActionStatus.UNDER_WAY
-        case Scale() | Resize() as action:
-            return _service_status(action, step, view)
-        case PowerOn() | PowerOff() as action:
-            return _power_status(action, view.node(action.node))
-        case Move() | Kill() | Start() as action:
-            return _relocation_status(action, step, view)
-
-
-def _power_status(action: PowerOn | PowerOff, node: NodeView | None) -> ActionStatus:
-    is_ready = node is not None and node.ready
-    accepts = node is not None and node.accepts
-    if isinstance(action, PowerOn):
-        return ActionStatus.DONE if is_ready and accepts else ActionStatus.NOT_DONE
-    if not is_ready:
-        return ActionStatus.DONE
-    return ActionStatus.NOT_DONE if accepts else ActionStatus.UNDER_WAY
-
-
-def _relocation_status(action: Move | Kill | Start, step: Step, view: OrchestratorState) -> ActionStatus:
-    has_started = bool(new_containers(step, view))
-    if isinstance(action, Start):
-        return ActionStatus.DONE if has_started else ActionStatus.NOT_DONE
-    at_source = any(each.container == action.task for each in _running_tasks(step, view))
-    if action.target is None:
-        return ActionStatus.NOT_DONE if at_source else ActionStatus.DONE
-    if has_started:
-        return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
-    return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
-
-
-def _service_status(action: ServiceAction, step: Step, view: OrchestratorState) -> ActionStatus:
-    """Return the status of a change of a service: its specification, and whether its tasks follow it."""
-    service = view.service(action.service)
-    if service is None:
-        return ActionStatus.NEITHER
-    if isinstance(action, Scale):
-        is_set = service.replicas == action.replicas
-        is_unchanged = service.replicas == action.replicas_before
-        is_complete = (
-            len({each.id or each.container for each in _running_tasks(step, view)}) == action.replicas
-        )
-    else:
-        is_set = same_limit(service.limit.cpu_cores, action.cpu_limit_cores)
-        is_unchanged = same_limit(service.limit.cpu_cores, action.cpu_limit_cores_before)
-        is_complete = True
-    if is_set:
-        return ActionStatus.DONE if is_complete and not service.is_updating else ActionStatus.UNDER_WAY
-    return ActionStatus.NOT_DONE if is_unchanged else ActionStatus.NEITHER
-
-
 def same_limit(one: float | None, other: float | None) -> bool:
     """Whether two CPU limits are the same, up to rounding."""
     return _is_close(Quantities(one), Quantities(other)) and (one is None) == (other is None)
@@ -182,29 +115,6 @@ def same_limit(one: float | None, other: float | None) -> bool:
 def service_containers(action: ServiceAction, view: OrchestratorState) -> tuple[str, ...]:
     """Return the containers of the service that an action changes."""
     return tuple(sorted(each.container for each in view.tasks if each.service == action.service))
-
-
-def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
-    """Return the containers of the service on the target that were not there before.
-
-    If a whole service was changed, return all of its containers.
-    """
-    if isinstance(step.action, ServiceAction):
-        return service_containers(step.action, view)
-    return tuple(
-        each.container
-        for each in _running_tasks(step, view)
-        if each.node == target_of(step.action) and each.container not in step.there_before
-    )
-
-
-def _running_tasks(step: Step, view: OrchestratorState) -> list[TaskView]:
-    """Return the running tasks of the service of a step.
-
-    Without an orchestrator, each container is a service of its own name.
-    """
-    names = {step.service, getattr(step.action, "name", None)} - {None, ""}
-    return [each for each in view.tasks if each.service in names and each.is_running]
 
 
 def load(snapshot: Snapshot, names: frozenset[str]) -> Load:

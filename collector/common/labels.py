@@ -21,6 +21,7 @@ ACCEPT_LABEL = "wattpack.accept"
 POWER_LABEL = "wattpack.power"
 BEFORE_LABEL = "wattpack.before"
 PARKED_LABEL = "wattpack.parked"
+COPY_LABEL = "wattpack.copy"
 DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
 APP_LABEL = "wattpack.app"
@@ -205,6 +206,13 @@ LABELS = (
         "",
         "A task of the service was stopped for more urgent ones, and waits for its turn. The collector"
         " removes the label when it starts the task.",
+    ),
+    Label(
+        COPY_LABEL,
+        "container, by the Docker driver",
+        "a random key",
+        "",
+        "The container is the copy that a move made: by it, an interrupted move is completed or undone.",
     ),
     Label(
         DRAINED_LABEL,

@@ -82,6 +82,8 @@ class ServiceView:
     """Its namespace in Kubernetes; empty elsewhere."""
     stays: str | None = None
     """Why it must not move (global, pinned, local data, one replica without the label); None if it may."""
+    uncut: str | None = None
+    """Why a cut of a container frees nothing that the orchestrator counts; None if it is worth it."""
     stops_to_move: bool = False
     """Whether a move stops a task before its replacement runs."""
     stops_to_resize: bool = False

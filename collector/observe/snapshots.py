@@ -204,6 +204,7 @@ class SnapshotBuilder:
             settled_seconds=np.maximum(run_seconds, reported_seconds),
             came_from=_row(columns.came_from, copy.node_places),
             movable=columns.movable,
+            cuttable=columns.cuttable,
             windows=copy.windows,
         )
 

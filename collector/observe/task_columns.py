@@ -68,6 +68,7 @@ class TaskColumns:
     first_report_at: Floats = column()
     """By the collector's clock."""
     movable: Flags = column(blank=True, dtype=np.bool_)
+    cuttable: Flags = column(blank=True, dtype=np.bool_)
     name: NDArray[Any] = column("", np.object_)
     """Name that the runtime reports."""
 
@@ -288,6 +289,7 @@ class TaskTable:
         traits = self._traits(task.state, allocation.labels)
         columns.task_class[row] = traits.task_class
         columns.movable[row] = not allocation.stays and traits.movable
+        columns.cuttable[row] = allocation.cuttable
         columns.kind[row] = TaskKind.DAEMON if allocation.everywhere else traits.kind
 
     def _traits(self, state: ContainerState, service_labels: Mapping[str, str]) -> TaskTraits:

@@ -55,6 +55,8 @@ class Allocation:
     """When the first container started that it replaces; None if it replaces none."""
     stays: bool = False
     """Whether the orchestrator pins it to its node; otherwise its labels decide whether it may be moved."""
+    cuttable: bool = True
+    """Whether a cut of its limits frees room for others, also in the accounts of the orchestrator."""
     everywhere: bool = False
     """Whether the orchestrator runs one instance on every node; otherwise its labels set its kind."""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -164,5 +164,6 @@ def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services
         settled_seconds=np.zeros(count),
         came_from=np.array(last_node, dtype=np.intp),
         movable=np.zeros(count, dtype=np.bool_),
+        cuttable=np.zeros(count, dtype=np.bool_),
     )
     return replace(concatenated(tasks, rows), windows=tasks.windows.followed_by_unknown(count))

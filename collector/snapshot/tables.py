@@ -258,6 +258,8 @@ class Tasks:
     came_from: Rows
     """The node it was last moved from; `NOWHERE` if it was never moved."""
     movable: Flags
+    cuttable: Flags
+    """Whether a cut frees room for others; otherwise an orchestrator still counts the whole reservation."""
     windows: TaskWindows = field(default_factory=lambda: TaskWindows((), _NO_ROWS))
     """Amounts used in the last buckets of five minutes, which are those of `Nodes.history`."""
 

@@ -20,6 +20,7 @@ from collector.decide.policies.actions import (
     Resize,
     Scale,
     Start,
+    describe,
     short_id,
 )
 
@@ -37,6 +38,10 @@ class RefusedError(DriverError):
     def __init__(self, status: int | None, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class HalfDoneError(DriverError):
+    """An action failed, and could not be undone: a part of it is in effect."""
 
 
 MAX_STOP_SECONDS = 600.0
@@ -91,14 +96,30 @@ class Driver(Protocol):
     async def view(self) -> OrchestratorState:
         """Return the state of the orchestrator."""
 
+    async def prepare(self, action: Action) -> bytes:  # noqa: ARG002 - for others
+        """Return what `recover` needs, and the orchestrator will not know once the action has begun.
+
+        It changes nothing. The result is recorded before the action begins.
+        """
+        return b""
+
     async def carry_out(self, action: Action) -> ActionResult:
         """Carry out an action, and return when its new containers are healthy.
 
-        If they do not become healthy, undo it and raise `DriverError`.
+        If they do not become healthy, undo it and raise `DriverError`, or `HalfDoneError` if that fails.
         """
 
     async def undo(self, action: Action, done: ActionResult) -> None:
-        """Undo an action as far as possible."""
+        """Undo an action as far as possible. An undo that was interrupted is repeated."""
+
+    async def recover(self, action: Action, noted: bytes) -> ActionResult | None:  # noqa: ARG002 - for others
+        """Complete an action that was interrupted at any point, or undo what it began.
+
+        Return its result if it is complete, None if it is not done and nothing of it is left. How far it got
+        is what the orchestrator shows; `noted` is what `prepare` returned. Raise `DriverError` while neither
+        is possible.
+        """
+        raise DriverError(f"the driver {self.name} does not know how far it got: {describe(action)}")
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - for others
         """Clean up what a killed collector left, continue and end holds, and describe it.
@@ -157,6 +178,53 @@ class OrchestratorDriver(Driver):
                 await self.unscale(action)
             case Resize():
                 await self.unresize(action, done)
+
+    async def recover(self, action: Action, noted: bytes) -> ActionResult | None:
+        match action:
+            case Move(target=target) | Kill(target=str(target)):
+                return await self.recover_move(action, target, noted)
+            case Kill():
+                return await self.recover_stop(action, noted)
+            case Start():
+                return await self.recover_start(action, noted)
+            case Cut():
+                return await self.recover_cut(action, noted)
+            case PowerOn():
+                return await self.switch_on(action.node)
+            case PowerOff():
+                return await self.recover_switch_off(action.node)
+            case Scale():
+                return await self.recover_scale(action)
+            case Resize():
+                return await self.recover_resize(action, noted)
+
+    @abstractmethod
+    async def recover_move(self, action: Move | Kill, target: str, noted: bytes) -> ActionResult | None:
+        """Complete or undo a move, as `recover` does."""
+
+    @abstractmethod
+    async def recover_stop(self, action: Kill, noted: bytes) -> ActionResult | None:
+        """Complete or undo the stop of a container that is to wait, as `recover` does."""
+
+    @abstractmethod
+    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:
+        """Complete or undo a start, as `recover` does."""
+
+    async def recover_cut(self, action: Cut, noted: bytes) -> ActionResult | None:  # noqa: ARG002 - for others
+        """Return the result of a cut, if it was carried out. A driver that cannot cut has not."""
+        return None
+
+    async def recover_switch_off(self, node: str) -> ActionResult | None:  # noqa: ARG002 - for others
+        """Complete or undo switching off a node, as `recover` does."""
+        return None
+
+    async def recover_scale(self, action: Scale) -> ActionResult | None:  # noqa: ARG002 - for others
+        """Complete or undo a change of the number of replicas, as `recover` does."""
+        return None
+
+    @abstractmethod
+    async def recover_resize(self, action: Resize, noted: bytes) -> ActionResult | None:
+        """Complete or undo a change of the CPU limit of a service, as `recover` does."""
 
     @abstractmethod
     async def move(self, container: str, source: str, target: str) -> ActionResult:
@@ -230,11 +298,27 @@ async def wait_for(check: Callable[[], Awaitable[Result]], seconds: float) -> Re
         raise DriverError(f"{why}, after {seconds:g} s") from None
 
 
+async def unless_undone(action: Awaitable[ActionResult]) -> ActionResult | None:
+    """Return the result of an action; None if it failed and was undone."""
+    try:
+        return await action
+    except HalfDoneError:
+        raise
+    except DriverError:
+        return None
+
+
 @asynccontextmanager
 async def undone_on_failure(failure: str, undo: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Undo a change if the block fails, and raise `DriverError` with what failed and why."""
+    """Undo a change if the block fails, and raise `DriverError` with what failed and why.
+
+    Raise `HalfDoneError` if the undo fails too.
+    """
     try:
         yield
     except DriverError as error:
-        await undo()
+        try:
+            await undo()
+        except DriverError as worse:
+            raise HalfDoneError(f"{failure}: {error}; undo failed: {worse}") from error
         raise DriverError(f"{failure}: {error}") from error

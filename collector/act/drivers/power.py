@@ -67,6 +67,32 @@ class SwitchingDriver(OrchestratorDriver):
             await run_hook(settings.power_off_command, node, settings.power_seconds)
         return ActionResult(what=f"drained {node} and switched it off", before=_SWITCHED)
 
+    async def recover_switch_off(self, node: str) -> ActionResult | None:
+        """Undo it if only the drain was begun; repeat the command if it may have run."""
+        now = await self.node(node)
+        if OFF_LABEL not in now.labels:
+            await self.activate(node)
+            return None
+        if now.ready:
+            try:
+                await self._repeat_off(node)
+            except DriverError:
+                await self.activate(node)
+                return None
+        return ActionResult(what=f"drained {node} and switched it off", before=_SWITCHED)
+
+    async def _repeat_off(self, node: str) -> None:
+        """Run the command again. It may fail because the node goes down by the first one."""
+
+        async def is_down() -> None:
+            if (await self.node(node)).ready:
+                raise NotYet(f"{node} stays on")
+
+        try:
+            await run_hook(self._settings.power_off_command, node, self._settings.power_seconds)
+        except DriverError:
+            await wait_for(is_down, self._settings.power_seconds)
+
     async def switch_on(self, node: str) -> ActionResult:
         """Switch a node on, and activate it unless someone else drained it."""
         settings, view = self._settings, await self.node(node)

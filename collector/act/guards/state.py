@@ -24,6 +24,7 @@ from collector.decide.policies.actions import (
 )
 from collector.decide.policies.interface import Stability
 from collector.decide.policies.stability import keep_one_on, keeps_awake, reason_to_stay_on
+from collector.snapshot.columns import four
 from collector.snapshot.matching import constraints_of, nodes_matching
 from collector.snapshot.tables import NOWHERE, TaskKind
 
@@ -177,6 +178,18 @@ def may_move(step: Step, context: GuardContext) -> Refusal:
     if row is not None and not context.snapshot.tasks.movable[row]:
         return f"{step.action.title} has opted out with the label {MOVE_LABEL}={NEVER}"
     return None
+
+
+def may_be_cut(step: Step, context: GuardContext) -> Refusal:
+    """Refuse a cut that frees nothing that the orchestrator counts; giving limits back is always allowed."""
+    service = context.service(step)
+    if not isinstance(step.action, Cut) or service is None or service.uncut is None:
+        return None
+    row = context.snapshot.tasks.index.get(step.action.task)
+    if row is None:
+        return None
+    is_less = np.array(four(step.action.allocated)) < context.snapshot.tasks.allocated[row]
+    return f"cutting {step.action.title} frees nothing: {service.uncut}" if is_less.any() else None
 
 
 def can_wait(step: Step, context: GuardContext) -> Refusal:

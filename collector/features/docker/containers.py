@@ -1,19 +1,21 @@
 """Containers of Docker hosts: as services and tasks; and moves.
 
-A move creates a container on another host, waits until it is healthy, and removes the old one.
+A move creates a copy on another host, waits until it is healthy, and removes the container. Both engines
+together show how far a move has come: the copy has the key of the move in a label.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import msgspec
 
-from collector.act.drivers.engine.client import Engine, Json
-from collector.act.drivers.engine.containers import DockerContainer, limit_of
-from collector.act.drivers.interface import DriverError, NotYet, RefusedError, wait_for
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.act.drivers.engine.client import Engine, Json, filtered
+from collector.act.drivers.engine.containers import DockerContainer, ListedContainer, find, limit_of
+from collector.act.drivers.interface import DriverError, HalfDoneError, NotYet, RefusedError, wait_for
+from collector.common.labels import ALLOWED, COPY_LABEL, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
 from collector.decide.policies.actions import short_id
@@ -78,31 +80,120 @@ def _reasons_to_stay(container: DockerContainer) -> Iterator[str]:
         yield f"it has one replica {NO_MOVE_LABEL}"
 
 
-async def move(
-    source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json
-) -> tuple[str, str]:
-    """Move a container to another engine; return the id of the new one, and a remark."""
-    old = await source.get(f"/containers/{container}/json", DockerContainer)
-    if (stays := service_view(old).stays) is not None:
-        raise DriverError(f"{old.plain_name} cannot move: {stays}")
-    body = create_request(old, limits)
-    await _require_same_image(source, target, old)
-    await _require_networks(target, body)
-    response = await target.post("/containers/create", body, name=old.plain_name)
-    created = msgspec.json.decode(response, type=_Created).id
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A container that moves between two engines."""
+
+    source: Engine
+    target: Engine
+    container: str
+    key: str
+    """A random label of the copy: nobody else can make a container that looks like it."""
+
+
+async def move(transfer: Transfer, settings: DriverConfig, limits: Json) -> str:
+    """Move a container to another engine; return the id of the copy.
+
+    It goes on where an interrupted move stopped.
+    """
+    source, target = transfer.source, transfer.target
+    old, copy = await _find_pair(transfer)
+    if old is None:
+        if copy is None:
+            raise DriverError("it no longer exists")
+        return copy.id
+    created = await _create(transfer, old, limits) if copy is None else copy.id
     try:
         await target.post(f"/containers/{created}/start")
         await wait_until_healthy(target, created, settings)
-    except BaseException:
+    except BaseException as failure:
         # Also when the collector is being stopped: the container must not run twice.
-        await asyncio.shield(target.delete(f"/containers/{created}", force="true", v="true"))
+        try:
+            await asyncio.shield(remove(target, created))
+        except DriverError as worse:
+            raise HalfDoneError(f"{failure}; its copy could not be removed: {worse}") from failure
         raise
     try:
-        await stop(source, old)
-        await source.delete(f"/containers/{container}", v="true")
+        await _end(source, old)
     except DriverError as error:  # two running containers are better than none
-        return created, f", but the old one could not be removed: {error}"
-    return created, ""
+        raise HalfDoneError(f"its copy runs, but it could not be removed: {error}") from error
+    return created
+
+
+async def recover_move(transfer: Transfer, settings: DriverConfig, *, ran: bool) -> str | None:
+    """Complete an interrupted move if the copy is healthy, else undo it; return the id of the copy, or None.
+
+    `ran` is whether the container ran before the move. The stages are those of `move`: no copy, a copy that
+    was not started, both, a copy and the stopped container, the copy alone.
+    """
+    old, copy = await _find_pair(transfer)
+    if old is None:
+        return None if copy is None else copy.id
+    if copy is not None and copy.state.status == "running":
+        try:
+            await wait_until_healthy(transfer.target, copy.id, settings)
+        except DriverError:
+            pass
+        else:
+            await _end(transfer.source, old)
+            return copy.id
+    await _put_back(transfer, old, copy, ran=ran)
+    return None
+
+
+async def _put_back(
+    transfer: Transfer, old: DockerContainer, copy: DockerContainer | None, *, ran: bool
+) -> None:
+    """Start the container again, then remove its copy."""
+    if ran and old.state.status != "running":
+        await transfer.source.post(f"/containers/{old.id}/start")
+    if copy is not None:
+        await remove(transfer.target, copy.id)
+
+
+async def move_back(transfer: Transfer) -> bool:
+    """Undo a move; return False if it has removed the container: then its copy must move."""
+    old, copy = await _find_pair(transfer)
+    if old is None:
+        return False
+    await _put_back(transfer, old, copy, ran=True)
+    return True
+
+
+async def _find_pair(transfer: Transfer) -> tuple[DockerContainer | None, DockerContainer | None]:
+    """Return the container and its copy, as far as they are there."""
+    old, filters = (
+        await find(transfer.source, transfer.container),
+        filtered(label=f"{COPY_LABEL}={transfer.key}"),
+    )
+    for listed in await transfer.target.get(
+        "/containers/json", list[ListedContainer], all="true", filters=filters
+    ):
+        return old, await find(transfer.target, listed.id)
+    return old, None
+
+
+async def _create(transfer: Transfer, old: DockerContainer, limits: Json) -> str:
+    """Create the copy of a container, and return its id."""
+    source, target = transfer.source, transfer.target
+    if (stays := service_view(old).stays) is not None:
+        raise DriverError(f"{old.plain_name} cannot move: {stays}")
+    body = create_request(old, limits, transfer.key)
+    await _require_same_image(source, target, old)
+    await _require_networks(target, body)
+    response = await target.post("/containers/create", body, name=old.plain_name)
+    return msgspec.json.decode(response, type=_Created).id
+
+
+async def _end(source: Engine, old: DockerContainer) -> None:
+    """Stop and remove a container that its copy has replaced."""
+    await stop(source, old)
+    await source.delete(f"/containers/{old.id}", v="true")
+
+
+async def remove(engine: Engine, container: str) -> None:
+    """Remove a copy, also while it runs."""
+    await engine.delete(f"/containers/{container}", force="true", v="true")
 
 
 async def stop(engine: Engine, container: DockerContainer) -> None:
@@ -154,12 +245,13 @@ async def _require_networks(target: Engine, body: Json) -> None:
             raise DriverError(f"the other host has no network called {name}: create it there first")
 
 
-def create_request(container: DockerContainer, limits: Json) -> Json:
+def create_request(container: DockerContainer, limits: Json, key: str) -> Json:
     """Return the body of `POST /containers/create`; `limits` are those from before a cut, if any."""
     from_id = short_id(container.id)
     config = portable_config(container.config)
     if config.get("Hostname") == from_id:
         config.pop("Hostname")
+    config["Labels"] = {**(config.get("Labels") or {}), COPY_LABEL: key}
     body: Json = {**config, "HostConfig": portable_host_config({**container.host_config, **limits})}
     endpoints = {
         name: {"Aliases": [alias for alias in settings.get("Aliases") or [] if alias != from_id]}

@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+
+import msgspec
 
 from collector.act.drivers.engine.client import Engine, Engines, Json, open_engines
 from collector.act.drivers.engine.containers import (
@@ -12,26 +15,53 @@ from collector.act.drivers.engine.containers import (
     ListedContainer,
     current_limits,
     cut,
+    find,
     limit_changes,
     limits_before,
+    packed_limits,
+    recover_cut,
     uncut,
 )
 from collector.act.drivers.interface import (
     ActionResult,
     Driver,
     DriverError,
+    HalfDoneError,
+    NotYet,
     OrchestratorDriver,
     RefusedError,
+    undone_on_failure,
+    wait_for,
 )
 from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
 from collector.config import DriverConfig
-from collector.decide.policies.actions import Cut, Kill, Move, Relocation, Resize, Scale, Start, short_id
-from collector.features.docker.containers import move, named, service_view, stop, wait_until_healthy
+from collector.decide.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    Relocation,
+    Resize,
+    Scale,
+    Start,
+    short_id,
+)
+from collector.features.docker.containers import (
+    Transfer,
+    move,
+    move_back,
+    named,
+    recover_move,
+    service_view,
+    stop,
+    wait_until_healthy,
+)
 from wire.errors import UserError
 from wire.resources import Quantities
 
 log = logging.getLogger(__name__)
 
+_KEY_BYTES = 16
 _LIST_REQUESTS = 3
 """Time to list and describe the containers of a host, in timeouts of one request."""
 
@@ -47,6 +77,8 @@ class DockerHosts(OrchestratorDriver):
         self._settings = settings
         self._original_limits: dict[str, Json] = {}
         """Limits of cut containers from before the cut, for their copies."""
+        self._keys: dict[str, str] = {}
+        """Keys of moves that were prepared, by container."""
 
     async def view(self) -> OrchestratorState:
         hosts = await self._hosts()
@@ -70,11 +102,31 @@ class DockerHosts(OrchestratorDriver):
         await uncut(self._engines[action.node], action, done)
         self._original_limits.pop(action.task, None)
 
+    async def prepare(self, action: Action) -> bytes:
+        match action:
+            case Move() | Start() | Kill(target=str()):
+                key = self._keys[action.task] = secrets.token_hex(_KEY_BYTES)
+                return key.encode()
+            case Cut():
+                return await packed_limits(self._engines[action.node], action.task)
+            case Resize():
+                _, container = await self._find(action.service)
+                return msgspec.json.encode(current_limits(container.host_config))
+        return b""
+
+    async def recover_cut(self, action: Cut, noted: bytes) -> ActionResult | None:
+        done = await recover_cut(self._engines[action.node], action, noted)
+        if done is not None and done.before:
+            self._original_limits.setdefault(action.task, limits_before(done))
+        return done
+
     async def take_back(self, action: Relocation, done: ActionResult) -> None:
         match action:
             case Move(node=source, target=target) | Kill(node=source, target=str(target)):
-                for container in done.containers:
-                    await self.move(container, target, source)
+                key, here, there = done.before.decode(), self._engines[source], self._engines[target]
+                if key and not await move_back(Transfer(here, there, action.task, key)):
+                    for container in done.containers:
+                        await self._move(container, target, source, f"{key}-back")
             case Kill():
                 await self._engines[action.node].post(f"/containers/{action.task}/start")
             case Start():
@@ -92,6 +144,11 @@ class DockerHosts(OrchestratorDriver):
         done = await cut(self._engines[node], _as_cut(action, node, container.id))
         return replace(done, containers=(container.id,))
 
+    async def recover_resize(self, action: Resize, noted: bytes) -> ActionResult | None:
+        node, container = await self._find(action.service)
+        done = await recover_cut(self._engines[node], _as_cut(action, node, container.id), noted)
+        return None if done is None else replace(done, containers=(container.id,))
+
     async def unresize(self, action: Resize, done: ActionResult) -> None:
         node, container = await self._find(action.service)
         now, ours = current_limits(container.host_config), Quantities(action.cpu_limit_cores)
@@ -107,27 +164,54 @@ class DockerHosts(OrchestratorDriver):
         raise DriverError(f"no running container is called {name}")
 
     async def move(self, container: str, source: str, target: str) -> ActionResult:
+        key = self._keys.pop(container, None) or secrets.token_hex(_KEY_BYTES)
+        return await self._move(container, source, target, key)
+
+    async def _move(self, container: str, source: str, target: str, key: str) -> ActionResult:
         here, there = self._engines[source], self._engines[target]
         limits = self._original_limits.get(container, {})
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         try:
-            created, remark = await move(here, there, container, self._settings, limits)
+            created = await move(Transfer(here, there, container, key), self._settings, limits)
         except DriverError as error:
-            raise DriverError(
-                f"{short_id(container)} cannot move from {source} to {target}: {error}"
-            ) from error
+            kind = HalfDoneError if isinstance(error, HalfDoneError) else DriverError
+            raise kind(f"{short_id(container)} cannot move from {source} to {target}: {error}") from error
         self._original_limits.pop(container, None)
-        return ActionResult(
-            what=f"moved {short_id(container)} from {source} to {target}, as {short_id(created)}{remark}",
-            containers=(created,),
-        )
+        return _moved(container, source, target, created, key)
+
+    async def recover_move(self, action: Move | Kill, target: str, noted: bytes) -> ActionResult | None:
+        return await self._recover_move(action.task, action.node, target, noted.decode(), ran=True)
+
+    async def _recover_move(
+        self, container: str, source: str, target: str, key: str, *, ran: bool
+    ) -> ActionResult | None:
+        transfer = Transfer(self._engines[source], self._engines[target], container, key)
+        created = await recover_move(transfer, self._settings, ran=ran)
+        return None if created is None else _moved(container, source, target, created, key)
 
     async def stop(self, container: str, source: str) -> ActionResult:
         engine = self._engines[source]
         found = await engine.get(f"/containers/{container}/json", DockerContainer)
         await stop(engine, found)
         return ActionResult(what=f"stopped {found.plain_name} on {source}: it waits there")
+
+    async def recover_stop(self, action: Kill, noted: bytes) -> ActionResult | None:  # noqa: ARG002 - the engine knows
+        """Return whether it stops: an engine that was asked to stop it does, within its stop timeout."""
+        engine = self._engines[action.node]
+
+        async def has_stopped() -> None:
+            if await _runs(engine, action.task):
+                raise NotYet("it still runs")
+
+        found = await find(engine, action.task)
+        if found is None:
+            return ActionResult.gone(action.task, action.node)
+        with suppress(DriverError):
+            await wait_for(has_stopped, found.stop_seconds + self._settings.request_seconds)
+        if await _runs(engine, action.task):
+            return None
+        return ActionResult(what=f"stopped {found.plain_name} on {action.node}: it waits there")
 
     async def start(self, action: Start) -> ActionResult:
         """Start a stopped container on its host, or a copy of it on the target."""
@@ -139,8 +223,28 @@ class DockerHosts(OrchestratorDriver):
                 if name != action.target and await _has(self._engines[name], action.task):
                     return await self.move(action.task, name, action.target)
             raise
-        await wait_until_healthy(there, action.task, self._settings)
-        return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))
+        async with undone_on_failure(
+            f"{action.title} did not start on {action.target}", lambda: self.stop(action.task, action.target)
+        ):
+            await wait_until_healthy(there, action.task, self._settings)
+        return _started(action)
+
+    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:
+        found = await find(self._engines[action.target], action.task)
+        if found is not None:
+            if found.state.status != "running":
+                return None
+            try:
+                await wait_until_healthy(self._engines[action.target], action.task, self._settings)
+            except DriverError:
+                await self.stop(action.task, action.target)
+                return None
+            return _started(action)
+        others = [name for name in self._engines if name != action.target]
+        has = [name for name in others if await find(self._engines[name], action.task) is not None]
+        # If no host has it, only its copy is left.
+        source = next(iter(has or others), action.target)
+        return await self._recover_move(action.task, source, action.target, noted.decode(), ran=False)
 
     async def _hosts(self) -> dict[str, list[DockerContainer] | None]:
         names = tuple(self._engines)
@@ -165,6 +269,15 @@ class DockerHosts(OrchestratorDriver):
         return containers
 
 
+def _moved(container: str, source: str, target: str, created: str, key: str) -> ActionResult:
+    what = f"moved {short_id(container)} from {source} to {target}, as {short_id(created)}"
+    return ActionResult(what=what, before=key.encode(), containers=(created,))
+
+
+def _started(action: Start) -> ActionResult:
+    return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))
+
+
 def _as_cut(action: Resize, node: str, container: str) -> Cut:
     return Cut(
         task=container,
@@ -175,10 +288,15 @@ def _as_cut(action: Resize, node: str, container: str) -> Cut:
     )
 
 
+async def _runs(engine: Engine, container: str) -> bool:
+    found = await find(engine, container)
+    return found is not None and found.state.status == "running"
+
+
 async def _inspect(engine: Engine, container: str) -> DockerContainer | None:
     try:
-        return await engine.get(f"/containers/{container}/json", DockerContainer)
-    except RefusedError:  # gone since it was listed
+        return await find(engine, container)
+    except RefusedError:  # it is being removed
         return None
 
 

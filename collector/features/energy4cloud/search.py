@@ -188,7 +188,7 @@ class Search:
         return self._snapshot.cached((tasks.__name__, self._request.task_class), add_up)
 
     def _gives(self, rows: Rows) -> Floats:
-        """Return what the largest cut of each task frees.
+        """Return what the largest cut of each task frees, as the orchestrator counts it.
 
         A node is as strict as its strictest task, the request included.
         """
@@ -199,7 +199,7 @@ class Search:
         share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[strictest])
         least = originals(tasks, rows) * share[:, None]
         gives: Floats = np.clip(allocations(tasks, rows) - least, 0.0, None)
-        return gives
+        return gives * tasks.cuttable[rows, None]
 
     def _sum(self, rows: Rows, amounts: Floats) -> Floats:
         on, count = self._snapshot.tasks.node[rows], len(self._snapshot.nodes.names)

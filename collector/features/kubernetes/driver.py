@@ -5,7 +5,7 @@ The CPU limit of pods is changed in place; new pods still get the limit of the t
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -17,13 +17,24 @@ from collector.act.drivers.interface import (
     DriverError,
     NotYet,
     undone_on_failure,
+    unless_undone,
     wait_for,
 )
 from collector.act.drivers.power import SwitchingDriver
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
 from collector.common.orchestrator import NodeView, OrchestratorState
 from collector.config import DriverConfig
-from collector.decide.policies.actions import Cut, Relocation, Resize, Scale, Start, describe_cores
+from collector.decide.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    Relocation,
+    Resize,
+    Scale,
+    Start,
+    describe_cores,
+)
 from collector.features.kubernetes.client import ApiServer, connect
 from collector.features.kubernetes.models import KubeNode, KubePod, sum_quantities
 from collector.features.kubernetes.views import by_workload, reason_to_run, service_view, view_of
@@ -32,6 +43,20 @@ _ROUNDING_CORES = 0.001
 """Kubernetes counts in thousandths of a core."""
 _Resources = dict[str, dict[str, Any]]
 """Limits and requests of containers, by their names."""
+
+
+class _ReturnedError(DriverError):
+    """Kubernetes started a pod again on the node that it was evicted from."""
+
+
+class _Evicted(msgspec.Struct, frozen=True):
+    """A pod that is evicted, and its workload."""
+
+    name: str
+    uid: str
+    workload: str
+    peers: tuple[str, ...]
+    """Uids of all pods of the workload before."""
 
 
 class Kubernetes(SwitchingDriver):
@@ -73,26 +98,73 @@ class Kubernetes(SwitchingDriver):
         if (stays := service_view(pod.workload, peers).stays) is not None:
             raise DriverError(f"{pod.name} cannot move: {stays}")
         await self._server.evict(pod)
-        old = {each.metadata.uid for each in peers}
+        return await self._wait_for_replacement(_evicted(pod, peers), source)
 
+    async def prepare(self, action: Action) -> bytes:
+        match action:
+            case Move() | Kill():
+                pods = await self._server.pods()
+                if (pod := _find(pods, action.task, action.node)) is not None:
+                    peers = [each for each in pods if each.lives and each.workload == pod.workload]
+                    return msgspec.json.encode(_evicted(pod, peers))
+            case Resize():
+                if pods := tuple(await self._pods(action.service)):
+                    return msgspec.json.encode(_limited(pods[0]))
+        return b""
+
+    async def recover_move(
+        self,
+        action: Move | Kill,
+        target: str,  # noqa: ARG002 - Kubernetes chooses
+        noted: bytes,
+    ) -> ActionResult | None:
+        """Wait for the replacement if the pod is gone or ends: its eviction is a single request."""
+        if (evicted := await self._if_evicted(noted)) is None:
+            return None
+        with suppress(_ReturnedError):  # all is as before
+            return await self._wait_for_replacement(evicted, action.node)
+        return None
+
+    async def recover_stop(self, action: Kill, noted: bytes) -> ActionResult | None:
+        if (evicted := await self._if_evicted(noted)) is None:
+            return None
+        return await self._wait_until_gone(evicted, action.node)
+
+    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:  # noqa: ARG002 - nothing is begun
+        with suppress(DriverError):  # it only waits for the scheduler
+            return await self.start(action)
+        return None
+
+    async def _if_evicted(self, noted: bytes) -> _Evicted | None:
+        """Return the pod of an interrupted eviction; None if it was not evicted."""
+        if not noted:
+            return None
+        evicted = msgspec.json.decode(noted, type=_Evicted)
+        pods = await self._server.pods()
+        lives = any(
+            each.metadata.uid == evicted.uid and each.metadata.deletion_timestamp is None for each in pods
+        )
+        return None if lives else evicted
+
+    async def _wait_for_replacement(self, evicted: _Evicted, source: str) -> ActionResult:
         async def replaced() -> list[KubePod]:
             now = await self._server.pods()
-            ready = [each for each in now if each.workload == pod.workload and each.is_ready]
-            new = [each for each in ready if each.metadata.uid not in old]
-            is_gone = pod.metadata.uid not in {each.metadata.uid for each in now}
-            if not (is_gone and new and len(ready) >= len(peers)):
-                raise NotYet(f"{pod.name} was evicted, but {pod.workload} is not ready again")
+            ready = [each for each in now if each.workload == evicted.workload and each.is_ready]
+            new = [each for each in ready if each.metadata.uid not in evicted.peers]
+            is_gone = evicted.uid not in {each.metadata.uid for each in now}
+            if not (is_gone and new and len(ready) >= len(evicted.peers)):
+                raise NotYet(f"{evicted.name} was evicted, but {evicted.workload} is not ready again")
             return new
 
         new = await wait_for(replaced, self._settings.healthy_seconds)
         where = sorted({each.spec.node_name for each in new})
         if source in where:
-            raise DriverError(
-                f"{pod.name} was evicted from {source}, but Kubernetes started it there again: "
+            raise _ReturnedError(
+                f"{evicted.name} was evicted from {source}, but Kubernetes started it there again: "
                 "configure the extender in kube-scheduler"
             )
         return ActionResult(
-            what=f"evicted {pod.name} from {source}; Kubernetes started it on {', '.join(where)}",
+            what=f"evicted {evicted.name} from {source}; Kubernetes started it on {', '.join(where)}",
             containers=tuple(id_ for each in new for id_ in each.containers),
         )
 
@@ -108,13 +180,15 @@ class Kubernetes(SwitchingDriver):
         if (reason := reason_to_run(pod)) is not None:
             raise DriverError(f"{pod.name} cannot wait: {reason}")
         await self._server.evict(pod)
+        return await self._wait_until_gone(_evicted(pod, ()), source)
 
+    async def _wait_until_gone(self, evicted: _Evicted, source: str) -> ActionResult:
         async def is_gone() -> None:
-            if pod.metadata.uid in {each.metadata.uid for each in await self._server.pods(source)}:
-                raise NotYet(f"{pod.name} was evicted, but has not ended")
+            if evicted.uid in {each.metadata.uid for each in await self._server.pods(source)}:
+                raise NotYet(f"{evicted.name} was evicted, but has not ended")
 
         await wait_for(is_gone, MAX_STOP_SECONDS)
-        return ActionResult(what=f"evicted {pod.name} from {source}: its replacement waits")
+        return ActionResult(what=f"evicted {evicted.name} from {source}: its replacement waits")
 
     async def start(self, action: Start) -> ActionResult:
         """Wait until kube-scheduler has started a waiting pod, for which the extender keeps room."""
@@ -134,7 +208,19 @@ class Kubernetes(SwitchingDriver):
 
     async def scale(self, action: Scale) -> ActionResult:
         kind = await self._set_replicas(action, action.replicas, action.replicas_before)
+        return await self._finish_scaling(action, kind)
 
+    async def recover_scale(self, action: Scale) -> ActionResult | None:
+        """Go on if the workload has the new number of replicas; else restore what is noted of it."""
+        now = await self._server.replicas(action.service)
+        if now == action.replicas:
+            kind = await self._set_replicas(action, action.replicas, action.replicas_before)
+            return await unless_undone(self._finish_scaling(action, kind))
+        if now == action.replicas_before:
+            await self._set_replicas(action, action.replicas_before, action.replicas)
+        return None
+
+    async def _finish_scaling(self, action: Scale, kind: str) -> ActionResult:
         async def complete() -> list[KubePod]:
             pods = await self._pods(action.service)
             ready = [pod for pod in pods if pod.is_ready]
@@ -167,13 +253,18 @@ class Kubernetes(SwitchingDriver):
         pods = await self._pods(action.service)
         if not pods:
             raise DriverError(f"{action.service} has no pods")
-        before = {
-            each.name: {"limits": dict(each.resources.limits), "requests": dict(each.resources.requests)}
-            for each in pods[0].spec.containers
-            if each.resources.limits
-        }
-        wanted = _resources_with(pods[0], action.cpu_limit_cores)
-        await self._apply(pods, wanted)
+        return await self._resize(action, pods, _limited(pods[0]))
+
+    async def recover_resize(self, action: Resize, noted: bytes) -> ActionResult | None:
+        """Resize the other pods if some are: each is changed by a request of its own."""
+        pods = await self._pods(action.service)
+        if not noted or not any(_has(pod, action.cpu_limit_cores) for pod in pods):
+            return None
+        return await unless_undone(self._resize(action, pods, msgspec.json.decode(noted, type=_Resources)))
+
+    async def _resize(self, action: Resize, pods: list[KubePod], before: _Resources) -> ActionResult:
+        """Change the CPU limit of pods; return when all of the workload have it."""
+        await self._apply(pods, _resources_with(pods[0], action.cpu_limit_cores))
 
         async def undo() -> None:
             await self._apply(await self._pods(action.service), before)
@@ -214,7 +305,13 @@ class Kubernetes(SwitchingDriver):
     async def node(self, name: str) -> NodeView:
         node = await self._server.node(name)
         is_on = node.ready and OFF_LABEL not in node.metadata.annotations
-        return NodeView(name=name, on=is_on, ready=node.ready, accepts=not node.spec.unschedulable)
+        return NodeView(
+            name=name,
+            on=is_on,
+            ready=node.ready,
+            accepts=not node.spec.unschedulable,
+            labels=node.metadata.annotations,
+        )
 
     async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
@@ -248,6 +345,19 @@ class Kubernetes(SwitchingDriver):
 
     async def _change_node(self, name: str, labels: dict[str, str | None], **spec: bool) -> None:
         await self._server.change_node(name, {"metadata": {"annotations": labels}, "spec": spec})
+
+
+def _evicted(pod: KubePod, peers: Iterable[KubePod]) -> _Evicted:
+    return _Evicted(pod.name, pod.metadata.uid, pod.workload, tuple(each.metadata.uid for each in peers))
+
+
+def _limited(pod: KubePod) -> _Resources:
+    """Return the resources of the containers that have limits."""
+    return {
+        each.name: {"limits": dict(each.resources.limits), "requests": dict(each.resources.requests)}
+        for each in pod.spec.containers
+        if each.resources.limits
+    }
 
 
 def _find(pods: tuple[KubePod, ...], container: str, node: str) -> KubePod | None:

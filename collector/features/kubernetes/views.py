@@ -88,6 +88,7 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
         labels=labels_of(pod),
         namespace=pod.metadata.namespace,
         stays=next(_reasons_to_stay(pod, len(pods)), None),
+        uncut="Kubernetes manages the limits of its pods",
         stops_to_move=True,  # an eviction comes first
         stopped_replicas=0 if workload is None else workload.stopped_replicas,
         is_updating=workload is not None and workload.is_updating,

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from collector.act.drivers.engine.client import Engines, Json, connect, open_engines
-from collector.act.drivers.engine.containers import ListedContainer, cut, uncut
+from collector.act.drivers.engine.containers import ListedContainer, cut, packed_limits, recover_cut, uncut
 from collector.act.drivers.interface import ActionResult, Driver, DriverError, Hold, NotYet
 from collector.common.labels import BEFORE_LABEL, DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState
 from collector.config import DriverConfig
-from collector.decide.policies.actions import Cut, Relocation, Start
+from collector.decide.policies.actions import Action, Cut, Kill, Move, Relocation, Start
 from collector.features.swarm.client import Manager
 from collector.features.swarm.models import ENDED, SwarmNode, SwarmService, SwarmState
 from collector.features.swarm.moves import Mover
@@ -52,8 +52,21 @@ class Swarm(Mover, Parker, Scaler):
     async def view(self) -> OrchestratorState:
         return view_of(await self._manager.read_state())
 
+    async def prepare(self, action: Action) -> bytes:
+        match action:
+            case Move() | Kill():
+                return await self.tasks_before(action.task, action.node)
+            case Start():
+                return await self.before_start(action)
+            case Cut():
+                return await packed_limits(self._engines[action.node], action.task)
+        return b""
+
     async def cut(self, action: Cut) -> ActionResult:
         return await cut(self._engines[action.node], action)
+
+    async def recover_cut(self, action: Cut, noted: bytes) -> ActionResult | None:
+        return await recover_cut(self._engines[action.node], action, noted)
 
     async def uncut(self, action: Cut, done: ActionResult) -> None:
         await uncut(self._engines[action.node], action, done)
@@ -118,7 +131,7 @@ class Swarm(Mover, Parker, Scaler):
     async def node(self, name: str) -> NodeView:
         node = await self._manager.node_named(name)
         is_on = node.ready and OFF_LABEL not in node.labels
-        return NodeView(name=name, on=is_on, ready=node.ready, accepts=node.active)
+        return NodeView(name=name, on=is_on, ready=node.ready, accepts=node.active, labels=node.labels)
 
     async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         cluster = await self._manager.read_state()

@@ -28,6 +28,17 @@ class Version(msgspec.Struct, rename="pascal", frozen=True):
     index: int = 0
 
 
+class TasksBefore(msgspec.Struct, frozen=True):
+    """A task and its service before an action, by their ids."""
+
+    service: str
+    tasks: tuple[str, ...]
+    """All tasks of the service that should run."""
+    task: str = ""
+    """The task that moves, stops or starts; empty for a parked replica."""
+    slot: int = 0
+
+
 class _Description(msgspec.Struct, rename="pascal", frozen=True):
     hostname: str = ""
 

@@ -1,17 +1,24 @@
 """A move: add constraints, wait until healthy, remove them; or roll back."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from collector.act.drivers.interface import ActionResult, DriverError, NotYet
+import msgspec
+
+from collector.act.drivers.interface import (
+    ActionResult,
+    DriverError,
+    HalfDoneError,
+    NotYet,
+    unless_undone,
+)
 from collector.act.drivers.power import SwitchingDriver
-from collector.decide.policies.actions import short_id
+from collector.decide.policies.actions import Kill, Move, short_id
 from collector.features.swarm.client import Manager, ServiceProgress
-from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
+from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, TasksBefore
 from collector.features.swarm.specs import (
-    groups_of,
-    has_temporary_changes,
+    constraints_of,
+    is_constrained,
     with_constraints,
     without_constraints,
 )
@@ -31,8 +38,8 @@ class MovePath:
     """Temporary constraints of the rollback; none if Swarm must choose the node."""
     tasks: frozenset[str]
     """The tasks before the move."""
-    moved: int
-    """Number of tasks on the source."""
+    names: Mapping[str, str]
+    """Names of all nodes, by id."""
 
 
 def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePath:
@@ -43,9 +50,15 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
     target = cluster.accepting_node(target_name)
     if service.is_updating:
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
-    tasks = cluster.wanted_tasks(service)
-    count = Counter(each.node_id for each in tasks)
-    elsewhere = count.keys() - {source.id, ""}
+    tasks = frozenset(each.id for each in cluster.wanted_tasks(service))
+    return _path(cluster, service, source, target, tasks)
+
+
+def _path(
+    cluster: SwarmState, service: SwarmService, source: SwarmNode, target: SwarmNode, tasks: frozenset[str]
+) -> MovePath:
+    elsewhere = {each.node_id for each in cluster.wanted_tasks(service) if each.id in tasks}
+    elsewhere -= {source.id, ""}
     away = [] if target.id in elsewhere else [f"node.id!={target.id}"]
     return MovePath(
         service=service,
@@ -53,9 +66,14 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
         target=target,
         constraints=cluster.only_on(service, {target.id}, leaving=source.id),
         rollback_constraints=away if elsewhere else [f"node.id=={source.id}"],
-        tasks=frozenset(each.id for each in tasks),
-        moved=count[source.id],
+        tasks=tasks,
+        names={node.id: node.name for node in cluster.nodes},
     )
+
+
+def _rollbacks(path: MovePath) -> tuple[str, str]:
+    """Return the constraints that only a rollback has."""
+    return f"node.id!={path.target.id}", f"node.id=={path.source.id}"
 
 
 class Mover(SwitchingDriver):
@@ -72,16 +90,57 @@ class Mover(SwitchingDriver):
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         path = plan_path(cluster, task, target)
         await self._constrain(path, path.constraints)
+        return await self._finish(path)
+
+    async def recover_move(self, action: Move | Kill, target: str, noted: bytes) -> ActionResult | None:
+        """Go on where the move or its rollback stopped, by the constraints of the service and its tasks."""
+        cluster = await self._manager.read_state()
+        before = msgspec.json.decode(noted, type=TasksBefore) if noted else None
+        service = None if before is None else cluster.service_of.get(before.service)
+        if before is None or service is None:
+            return None
+        source, destination = cluster.node(action.node), cluster.node(target)
+        path = _path(cluster, service, source, destination, frozenset(before.tasks))
+        if is_constrained(service.spec):
+            if set(_rollbacks(path)) & set(constraints_of(service.spec)):
+                await self._roll_back(path, "the rollback was interrupted")
+                return None
+            return await unless_undone(self._finish(path))
+        tasks = cluster.wanted_tasks(service)
+        arrived = [task for task in tasks if task.id not in before.tasks and task.runs]
+        if any(task.container == action.task for task in tasks) or not arrived:
+            return None
+        is_moved = all(task.node_id != source.id for task in tasks)
+        return self._moved(path, arrived) if is_moved else None
+
+    async def tasks_before(self, container: str, node: str) -> bytes:
+        """Return the tasks of the service of a container, as `recover` needs them; empty if it has left."""
+        cluster = await self._manager.read_state()
+        task = cluster.task(container, node)
+        if task is None:
+            return b""
+        tasks = cluster.wanted_tasks(cluster.service_of[task.service_id])
+        return msgspec.json.encode(
+            TasksBefore(task.service_id, tuple(each.id for each in tasks), task.id, task.slot)
+        )
+
+    async def _finish(self, path: MovePath) -> ActionResult:
+        """Wait until the tasks have moved, and remove the temporary constraints; or roll back."""
         try:
             arrived = await self._wait_for_tasks(path, _arrived_tasks)
         except DriverError as failure:
             raise DriverError(await self._roll_back(path, str(failure))) from None
-        count = "a task" if path.moved == 1 else f"all {path.moved} tasks"
-        what = f"moved {count} of {path.service.name} from {source} to {target}, {path.service.update_order}"
-        names = {cluster.node_of[task.node_id].name for task in arrived if task.node_id in cluster.node_of}
-        if others := sorted(names - {target}):
+        done = self._moved(path, arrived)
+        return replace(done, what=await self._manager.remove_constraints(path.service.id, done.what))
+
+    @staticmethod
+    def _moved(path: MovePath, arrived: Sequence[SwarmTask]) -> ActionResult:
+        count = "a task" if len(arrived) == 1 else f"{len(arrived)} tasks"
+        what = f"moved {count} of {path.service.name} from {path.source.name} to {path.target.name}"
+        what = f"{what}, {path.service.update_order}"
+        names = {path.names[task.node_id] for task in arrived if task.node_id in path.names}
+        if others := sorted(names - {path.target.name}):
             what = f"{what}; Swarm chose {', '.join(others)}"
-        what = await self._manager.remove_constraints(path.service.id, what)
         return ActionResult(what=what, containers=tuple(each.container for each in arrived))
 
     async def end_moves(self, cluster: SwarmState) -> tuple[str, ...]:
@@ -93,10 +152,7 @@ class Mover(SwitchingDriver):
         left = [
             service
             for service in cluster.services
-            if has_temporary_changes(service.spec)
-            and not groups_of(service.spec)
-            and without_constraints(service.spec) != service.spec
-            and (not service.is_updating or service.id in stuck)
+            if is_constrained(service.spec) and (not service.is_updating or service.id in stuck)
         ]
         for service in left:
             await self._manager.change_service(service.id, without_constraints)
@@ -126,7 +182,7 @@ class Mover(SwitchingDriver):
                 what = f"{what}; rolled back, but it does not run yet ({worse})"
             await self._manager.change_service(path.service.id, without_constraints)
         except DriverError as error:
-            return f"{what}; its constraints could not be removed yet ({error})"
+            raise HalfDoneError(f"{what}; its constraints could not be removed yet ({error})") from error
         return what
 
     async def _wait_for_tasks(

@@ -15,21 +15,28 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
 
-from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
+from collector.act.drivers.interface import (
+    ActionResult,
+    DriverError,
+    NotYet,
+    undone_on_failure,
+    unless_undone,
+)
 from collector.act.drivers.power import SwitchingDriver
-from collector.decide.policies.actions import Start, short_id
+from collector.decide.policies.actions import Kill, Start, short_id
 from collector.features.swarm.client import Manager, ServiceProgress
-from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask, parked_id
+from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask, TasksBefore, parked_id
 from collector.features.swarm.specs import (
     Order,
     ParkedTask,
     groups_of,
     has_temporary_changes,
+    is_constrained,
     parked_tasks,
     replicas_of,
     user_spec,
@@ -43,11 +50,6 @@ _FULL_SECONDS = 5.0
 """Time in which Swarm must find room on a node where it was just made."""
 
 
-class _ParkedSlot(msgspec.Struct, frozen=True):
-    service: str
-    slot: int
-
-
 @dataclass(frozen=True, slots=True)
 class _WaitingTask:
     """A task that waits for a node."""
@@ -58,6 +60,17 @@ class _WaitingTask:
     """The tasks of the service before its start."""
     is_assigned: bool = False
     """Whether Swarm has already found a node for it."""
+
+
+class _BeforeStart(msgspec.Struct, frozen=True):
+    """What recovering a start needs."""
+
+    service: str
+    tasks: tuple[str, ...]
+    """The ids of the tasks that are not the one that starts."""
+    slot: int
+    parked: ParkedTask | None
+    """How it is parked; None if it waits in Swarm only."""
 
 
 class Parker(SwitchingDriver):
@@ -80,11 +93,27 @@ class Parker(SwitchingDriver):
             waiting += [ParkedTask(each.slot, "", now) for each in siblings]
             await self._single_out(cluster, service, task)
         await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
-        await self._wait_until_stopped(service, task)
+        await self._wait_until_stopped(service, task.id, task.slot)
         return ActionResult(
             what=f"stopped a task of {service.name} on {source}: it waits for its turn",
-            before=msgspec.json.encode(_ParkedSlot(service.id, task.slot)),
+            before=msgspec.json.encode(TasksBefore(service.id, (), task.id, task.slot)),
         )
+
+    async def recover_stop(self, action: Kill, noted: bytes) -> ActionResult | None:
+        """Wait for the stop if the task is parked; otherwise give it back to Swarm, by its constraints."""
+        if not noted:
+            return None
+        before = msgspec.json.decode(noted, type=TasksBefore)
+        cluster = await self._manager.read_state()
+        service = cluster.service_of.get(before.service)
+        if service is None:
+            return ActionResult.gone(action.task, action.node)
+        if not any(each.slot == before.slot for each in parked_tasks(service.spec)):
+            await self._manager.change_service(service.id, without_constraints)
+            return None
+        await self._wait_until_stopped(service, before.task, before.slot)
+        what = f"stopped a task of {service.name} on {action.node}: it waits for its turn"
+        return ActionResult(what=what, before=noted)
 
     async def start(self, action: Start) -> ActionResult:
         cluster = await self._manager.read_state()
@@ -103,19 +132,45 @@ class Parker(SwitchingDriver):
         await self._manager.change_service(
             found.service.id, lambda spec: with_unparked(spec, found.slot, only, seconds)
         )
+        return await self._finish_start(found, cluster, before, target.name)
+
+    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:
+        """Go on where the start stopped: its task is parked, or has constraints, or runs without any."""
+        before = msgspec.json.decode(noted, type=_BeforeStart)
+        cluster = await self._manager.read_state()
+        service = cluster.service_of.get(before.service)
+        if service is None or any(each.slot == before.slot for each in parked_tasks(service.spec)):
+            return None
+        found = _WaitingTask(service, before.slot, frozenset(before.tasks))
+        if is_constrained(service.spec):
+            return await unless_undone(self._finish_start(found, cluster, before.parked, action.target))
+        tasks = cluster.wanted_tasks(service)
+        runs = next((each for each in tasks if each.runs and each.id not in found.known), None)
+        return None if runs is None else _started(found, cluster, runs)
+
+    async def before_start(self, action: Start) -> bytes:
+        """Return the tasks of a service before a start, and how the waiting one is parked."""
+        found = _find(await self._manager.read_state(), action.task)
+        parked = next((each for each in parked_tasks(found.service.spec) if each.slot == found.slot), None)
+        return msgspec.json.encode(
+            _BeforeStart(found.service.id, tuple(sorted(found.known)), found.slot, parked)
+        )
+
+    async def _finish_start(
+        self, found: _WaitingTask, cluster: SwarmState, parked: ParkedTask | None, target: str
+    ) -> ActionResult:
+        """Wait until the task runs, and remove the temporary constraints; or let it wait again."""
 
         async def undo() -> None:
             await self._manager.change_service(
                 found.service.id,
-                lambda spec: without_constraints(spec) if before is None else with_parked(spec, [before]),
+                lambda spec: without_constraints(spec) if parked is None else with_parked(spec, [parked]),
             )
 
-        async with undone_on_failure(f"{found.service.name} did not start on {target.name}", undo):
+        async with undone_on_failure(f"{found.service.name} did not start on {target}", undo):
             task = await self._wait_until_runs(found)
-        where = cluster.node_of[task.node_id].name
-        what = f"started a task of {found.service.name} on {where}"
-        what = await self._manager.remove_constraints(found.service.id, what)
-        return ActionResult(what=what, containers=(task.container,))
+        done = _started(found, cluster, task)
+        return replace(done, what=await self._manager.remove_constraints(found.service.id, done.what))
 
     async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
         cluster = await self._manager.read_state()
@@ -133,7 +188,7 @@ class Parker(SwitchingDriver):
 
     async def unpark(self, done: ActionResult) -> None:
         """Let Swarm start a parked task wherever it fits."""
-        before = msgspec.json.decode(done.before, type=_ParkedSlot)
+        before = msgspec.json.decode(done.before, type=TasksBefore)
         await self._manager.change_service(before.service, lambda spec: with_unparked(spec, before.slot))
 
     async def unpark_all(self, cluster: SwarmState) -> tuple[str, ...]:
@@ -171,17 +226,17 @@ class Parker(SwitchingDriver):
         ):
             await self._manager.wait(service.id, is_stopping, self._settings.request_seconds)
 
-    async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> None:
+    async def _wait_until_stopped(self, service: SwarmService, task: str, slot: int) -> None:
         """Wait until a task has ended and no other takes its place."""
 
         def has_stopped(now: ServiceProgress) -> None:
-            has_ended = all(each.id != task.id or each.status.state in ENDED for each in now.tasks)
+            has_ended = all(each.id != task or each.status.state in ENDED for each in now.tasks)
             if not has_ended or len(now.wanted) > (replicas_of(now.service.spec) or 0):
                 raise NotYet("it still runs")
 
         async with undone_on_failure(
             f"a task of {service.name} did not stop",
-            lambda: self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot)),
+            lambda: self._manager.change_service(service.id, lambda spec: with_unparked(spec, slot)),
         ):
             seconds = service.stop_seconds + self._settings.request_seconds
             await self._manager.wait(service.id, has_stopped, seconds)
@@ -205,6 +260,13 @@ class Parker(SwitchingDriver):
             raise NotYet("it was not healthy")
 
         return await self._manager.wait(found.service.id, running, self._settings.healthy_seconds)
+
+
+def _started(found: _WaitingTask, cluster: SwarmState, task: SwarmTask) -> ActionResult:
+    where = cluster.node_of[task.node_id].name
+    return ActionResult(
+        what=f"started a task of {found.service.name} on {where}", containers=(task.container,)
+    )
 
 
 def _require_parkable(service: SwarmService) -> None:

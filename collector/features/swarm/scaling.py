@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.act.drivers.engine.client import Json
-from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
+from collector.act.drivers.interface import (
+    ActionResult,
+    DriverError,
+    NotYet,
+    undone_on_failure,
+    unless_undone,
+)
 from collector.act.drivers.power import SwitchingDriver
 from collector.decide.policies.actions import Resize, Scale, ServiceAction, describe_cores
 from collector.features.swarm.client import Manager, ServiceProgress
@@ -63,6 +69,28 @@ class Scaler(SwitchingDriver):
             return with_constraints(plain, only, Order.START, 0.0) if only else plain
 
         await self._manager.change_service(service.id, change)
+        return await self._finish_scaling(cluster, service, action, before, earlier)
+
+    async def recover_scale(self, action: Scale) -> ActionResult | None:
+        """Go on if the service has the new number of replicas: it is changed by one request."""
+        cluster = await self._manager.read_state()
+        service = next((each for each in cluster.services if each.name == action.service), None)
+        if service is None or replicas_of(user_spec(service.spec)) != action.replicas:
+            return None
+        earlier = await self._tasks_of(cluster, service)
+        return await unless_undone(
+            self._finish_scaling(cluster, service, action, action.replicas_before, earlier)
+        )
+
+    async def _finish_scaling(
+        self,
+        cluster: SwarmState,
+        service: SwarmService,
+        action: Scale,
+        before: int,
+        earlier: _TasksBefore,
+    ) -> ActionResult:
+        """Wait until the tasks are as many as wanted, and remove the temporary constraints; or undo it."""
         async with undone_on_failure(
             f"{service.name} was not scaled to {action.replicas}",
             lambda: self._restore(service, action, before),
@@ -82,8 +110,7 @@ class Scaler(SwitchingDriver):
     async def resize(self, action: Resize) -> ActionResult:
         cluster = await self._manager.read_state()
         service = _changeable(cluster, action)
-        view = service_view(service)
-        reserved = view.reserve.cpu_cores
+        reserved = service_view(service).reserve.cpu_cores
         if reserved is not None and reserved > action.cpu_limit_cores:
             raise DriverError(
                 f"{service.name} reserves {describe_cores(reserved)} per task: lower the reservation to limit"
@@ -91,12 +118,29 @@ class Scaler(SwitchingDriver):
             )
         earlier = await self._tasks_of(cluster, service)
         await self._limit(service, action.cpu_limit_cores)
+        return await self._finish_resizing(service, action, earlier)
+
+    async def recover_resize(self, action: Resize, noted: bytes) -> ActionResult | None:  # noqa: ARG002 - Swarm knows
+        """Go on if the service has the new limit: it is changed by one request."""
+        cluster = await self._manager.read_state()
+        service = next((each for each in cluster.services if each.name == action.service), None)
+        if service is None or with_cpu_limit(service.spec, action.cpu_limit_cores) != service.spec:
+            return None
+        return await unless_undone(
+            self._finish_resizing(service, action, await self._tasks_of(cluster, service))
+        )
+
+    async def _finish_resizing(
+        self, service: SwarmService, action: Resize, earlier: _TasksBefore
+    ) -> ActionResult:
+        """Wait until every task has the limit, and remove the temporary settings; or undo it."""
+        replicas = service_view(service).replicas
         nano_cpus = round(action.cpu_limit_cores * NANOCPUS)
         async with undone_on_failure(
             f"{service.name} keeps its CPU limit", lambda: self._limit_again(service, action)
         ):
             tasks = await self._wait_until_scaled(
-                service, view.replicas, nano_cpus, earlier, rounds=max(1, view.replicas)
+                service, replicas, nano_cpus, earlier, rounds=max(1, replicas)
             )
         what = f"limited each task of {service.name} to {describe_cores(action.cpu_limit_cores)}"
         return await self._done(service, what, tasks)

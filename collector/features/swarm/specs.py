@@ -84,6 +84,11 @@ def has_temporary_changes(spec: Json) -> bool:
     return BEFORE_LABEL in (spec.get("Labels") or {})
 
 
+def is_constrained(spec: Json) -> bool:
+    """Whether a spec has the temporary changes of a move or start that is under way."""
+    return has_temporary_changes(spec) and not groups_of(spec) and without_constraints(spec) != spec
+
+
 def user_spec(spec: Json) -> Json:
     """Return the user's spec, including changes since the temporary ones were added."""
     mark = _temporary_changes(spec)

@@ -9,6 +9,7 @@ from typing import Any
 from collector.act.drivers.engine.client import Json
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.decide.policies.actions import describe_amounts
 from collector.features.swarm.models import SwarmService, SwarmState, SwarmTask, parked_id
 from collector.features.swarm.specs import (
     NANOCPUS,
@@ -102,18 +103,20 @@ def service_view(service: SwarmService) -> ServiceView:
     resources: Json = template.get("Resources") or {}
     mode: Json = spec.get("Mode") or {}
     most: int = (mode.get("ReplicatedJob") or {}).get("MaxConcurrent") or 1
+    reserve = _quantities(resources.get("Reservations") or {})
     stops_first = service.update_order is Order.STOP
     view = ServiceView(
         name=service.name,
         mode=Mode.GLOBAL if {"Global", "GlobalJob"} & mode.keys() else Mode.REPLICATED,
         replicas=int((mode.get("Replicated") or {}).get("Replicas", most)),
-        reserve=_quantities(resources.get("Reservations") or {}),
+        reserve=reserve,
         limit=_quantities(resources.get("Limits") or {}),
         constraints=tuple(constraints_of(spec)),
         spread=(template.get("Placement") or {}).get("MaxReplicas") == 1,
         image=str(service.container.get("Image", "")),
         labels={**(service.container.get("Labels") or {}), **(spec.get("Labels") or {})},
         stopped_replicas=stopped_replicas(spec),
+        uncut=_uncut(reserve),
         stops_to_move=stops_first,
         stops_to_resize=stops_first,
         is_updating=service.is_updating,
@@ -140,6 +143,16 @@ def _reasons_to_stay(service: SwarmService, view: ServiceView) -> Iterator[str]:
             yield f"it has one replica {NO_MOVE_LABEL}"
     if groups_of(service.spec):
         yield "it is being deployed"
+
+
+def _uncut(reserve: Quantities) -> str | None:
+    """Return why a cut of a container frees nothing: Swarm counts what its service reserves.
+
+    Another reservation of the service would count, but would restart all of its tasks.
+    """
+    if reserve == Quantities():
+        return None
+    return f"Swarm keeps its reservation of {describe_amounts(reserve)}, whatever its limits are"
 
 
 def _quantities(resources: Mapping[str, Any]) -> Quantities:

@@ -210,6 +210,7 @@ class QueueSnapshots:
             settled_seconds=np.where(is_placed, since, 0.0),
             came_from=cluster.came_from[rows],
             movable=is_placed,
+            cuttable=is_placed,
         )
         return Snapshot(
             at=unix(now),

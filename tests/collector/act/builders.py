@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from collector.act.drivers.interface import ActionResult, DriverError, Hold
+from collector.act.drivers.interface import ActionResult, DriverError, HalfDoneError, Hold
 from collector.act.journal import Journal
 from collector.act.lease import Lease
 from collector.act.loop import Actor
@@ -50,12 +51,17 @@ class FakeDriver:
     orders: list[Action] = field(default_factory=list)
     undone: list[Action] = field(default_factory=list)
     fails: str | None = None
+    is_half_done: bool = False
+    """Whether a failure leaves something behind."""
     is_away: bool = False
     has_queue: bool = False
     released: list[bool] = field(default_factory=list)
     """Whether parked containers were kept, at each release."""
     held_back: list[list[str]] = field(default_factory=list)
     hangs: bool = False
+    recovered: list[Action] = field(default_factory=list)
+    recovery: ActionResult | DriverError | None = None
+    """How a step turns out that was interrupted."""
     on_move: Callable[[Move], None] | None = None
     """Called after a move: it makes agents report the effect."""
 
@@ -67,7 +73,7 @@ class FakeDriver:
     async def carry_out(self, action: Action) -> ActionResult:
         self.orders.append(action)
         if self.fails is not None:
-            raise DriverError(self.fails)
+            raise HalfDoneError(self.fails) if self.is_half_done else DriverError(self.fails)
         if isinstance(action, Move):
             self.move(action)
             if self.on_move is not None:
@@ -75,6 +81,16 @@ class FakeDriver:
         if self.hangs:
             await asyncio.Event().wait()
         return ActionResult(what="done", before=b"as it was", containers=())
+
+    async def prepare(self, action: Action) -> bytes:  # noqa: ARG002 - for others
+        return b"as it was"
+
+    async def recover(self, action: Action, noted: bytes) -> ActionResult | None:
+        assert noted == b"as it was"
+        self.recovered.append(action)
+        if isinstance(self.recovery, DriverError):
+            raise self.recovery
+        return self.recovery
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         assert done.before == b"as it was"
@@ -121,7 +137,7 @@ class Stage:
 
     def __init__(self, core: Core, clock: Clock) -> None:
         self.core, self.clock = core, clock
-        self._sequence = dict.fromkeys(NODES, 0)
+        self._sequence: Counter[str] = Counter()
         self._short: dict[str, Alert] = {}
 
     def send_heartbeat(

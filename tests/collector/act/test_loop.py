@@ -7,6 +7,7 @@ from typing import NoReturn
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import ActionResult
 from collector.act.lease import Lease
 from collector.act.loop import Actor, ControlLoop, controlling, follow_up
 from collector.act.planner import Decider
@@ -394,6 +395,9 @@ async def test_the_timer_policy_waits_from_when_control_begins(stage: Stage) -> 
         assert loop._timer_ran_at == stage.clock.now
 
 
+MOVED = ActionResult(what="moved", before=b"as it was", containers=(hog_id(1),))
+
+
 async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
     """Begin to heal, and be gone once the driver was asked."""
     actor = await actor_of(stage, driver)
@@ -421,7 +425,7 @@ async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision
 
 
 async def test_after_a_crash_a_completed_step_is_not_repeated(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move, recovery=MOVED)
     decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
     assert decision.outcome is DecisionOutcome.DONE
     assert decision.steps[0].containers == (hog_id(1),)
@@ -435,12 +439,12 @@ async def test_after_a_crash_a_step_that_was_not_carried_out_has_failed(stage: S
     driver.view_now = before
     decision = await after_restart(stage, driver, name)
     assert decision.steps[0].state is StepState.FAILED
-    assert "was not carried out" in (decision.steps[0].why or "")
+    assert "nothing of it is left" in (decision.steps[0].why or "")
     assert len(driver.orders) == 1
 
 
 async def test_recovery_waits_for_an_orchestrator_that_does_not_answer(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move, recovery=MOVED)
     name = await killed_in_the_middle(stage, driver)
     driver.is_away = True
     actor = await actor_of(stage, driver)

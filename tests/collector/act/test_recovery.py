@@ -1,17 +1,18 @@
 """What becomes of a decision whose collector was killed, by the state that each of its steps was left in."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.act.drivers.interface import ActionResult, DriverError
 from collector.act.journal import open_journal
 from collector.act.loop import Actor
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
-from collector.decide.policies.actions import Action, Cut, Move
+from collector.decide.policies.actions import Action, Move
 from collector.decide.policies.interface import Plan
 from tests.collector.act.builders import (
     CHOSEN,
@@ -24,11 +25,9 @@ from tests.collector.act.builders import (
     staged,
     view,
 )
-from tests.collector.builders import HEARTBEAT, container, state
-from wire.resources import Quantities
 
+MOVED = ActionResult(what="moved", before=b"as it was", containers=(hog_id(1),))
 MOVE = Move(task=hog_id(), node="alpha", target="gamma", reasons=())
-CUT = Cut(task=hog_id(), node="alpha", allocated=Quantities(1.0, 100_000_000), reasons=())
 
 
 @pytest.fixture
@@ -94,40 +93,63 @@ async def test_an_interrupted_undo_is_repeated(stage: Stage) -> None:
     assert driver.undone == [MOVE]
 
 
-async def test_a_step_that_is_neither_done_nor_undone_is_unclear(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view())
+async def test_an_interrupted_step_that_the_driver_completes_is_verified(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), recovery=MOVED)
     name = await left(stage, driver, MOVE, state=StepState.STARTED)
-    others = tuple(each for each in driver.view_now.tasks if each.service != HOG)
-    driver.view_now = replace(driver.view_now, tasks=others)
+    stage.report_move(MOVE)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(1),))
+    assert step.what == "moved (the collector was stopped during the step; completed)"
+    assert (driver.recovered, driver.orders, driver.undone) == ([MOVE], [], [])
+
+
+async def test_an_interrupted_step_that_the_driver_undoes_has_failed(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    _, decision, step = await taken_up(
+        stage, driver, await left(stage, driver, MOVE, state=StepState.STARTED)
+    )
+    assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.FAILED)
+    assert (step.why or "").endswith("it was not carried out, or was undone: nothing of it is left")
+    assert (driver.recovered, driver.orders, driver.undone) == ([MOVE], [], [])
+
+
+async def test_a_step_that_can_be_neither_completed_nor_undone_is_unclear(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), recovery=DriverError("the engine is away"))
+    name = await left(stage, driver, MOVE, state=StepState.STARTED)
     _, decision, step = await taken_up(stage, driver, name)
     assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNCLEAR)
-    assert (step.why or "").endswith("after 3 s it was neither done nor undone")
+    assert (step.why or "").endswith("after 3 s it was neither complete nor undone: the engine is away")
     assert driver.orders == []
 
 
-def report_limit(stage: Stage, limit: Quantities) -> None:
-    """Alpha tells what its containers may use at most."""
-    there = tuple(
-        container(name, service=name, limit=limit, used=Quantities(1.0, 50_000_000)) for name in (HOG, STEADY)
+@pytest.mark.parametrize(
+    ("recovery", "state"),
+    [
+        (MOVED, StepState.VERIFIED),
+        (None, StepState.FAILED),
+        (DriverError("the engine is away"), StepState.UNCLEAR),
+    ],
+    ids=["completed", "undone", "neither"],
+)
+async def test_a_failure_that_leaves_something_behind_is_recovered_at_once(
+    stage: Stage, recovery: ActionResult | DriverError | None, state: StepState
+) -> None:
+    """No collector has to be killed for this: an engine may stop answering in the middle of a move."""
+    driver = FakeDriver(view_now=view(), fails="its copy stays", is_half_done=True, recovery=recovery)
+    actor = await actor_of(stage, driver)
+    stage.report_move(MOVE)
+    stage.send_heartbeat("alpha", HOG, STEADY)
+    decision = await actor.planner.record(
+        Trigger.ALERT, Decider.of(CHOSEN), await actor.situation.snapshot(), Plan(actions=(MOVE,))
     )
-    stage.send_report("alpha", state=state(), containers=there, heartbeat=HEARTBEAT)
-
-
-async def test_cut_is_recognized_as_done_from_the_report_of_the_node(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view())
-    name = await left(stage, driver, CUT, state=StepState.STARTED)
-    report_limit(stage, CUT.allocated)
-    _, decision, step = await taken_up(stage, driver, name)
-    assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(),))
-
-
-async def test_a_cut_that_the_node_does_not_report_has_failed(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view())
-    name = await left(stage, driver, CUT, state=StepState.STARTED)
-    report_limit(stage, Quantities(4.0, 100_000_000))
-    _, _, step = await taken_up(stage, driver, name)
-    assert step.state is StepState.FAILED
-    assert driver.undone == []
+    assert decision is not None
+    stage.clock.now += 1
+    carrying_out = asyncio.create_task(actor.executor.carry_out(decision))
+    while not driver.recovered:  # noqa: ASYNC110 - the driver is a list, and tells of nothing
+        await asyncio.sleep(0)
+    stage.report_move(MOVE)
+    (step,) = (await carrying_out).steps
+    assert (step.state, "its copy stays" in (step.why or step.what or "")) == (state, True)
 
 
 async def test_ended_decisions_are_not_recovered(stage: Stage) -> None:

@@ -1,15 +1,13 @@
 """Whether a step was done, by what agents show and by what an orchestrator says."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from collector.act.records import Step
-from collector.act.verification import ActionStatus, action_status, find_effect, load, new_containers
+from collector.act.verification import find_effect, load
 from collector.common.liveness import Liveness
-from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from collector.snapshot.tables import Snapshot
 from tests.collector.decide.policies.clusters import amount
@@ -78,34 +76,6 @@ def test_a_container_without_a_service_is_found_by_the_id_that_the_driver_return
     assert find_effect(alone, lone((_NEW, "alpha")), {}) == frozenset({_NEW}), "wherever it runs"
 
 
-def test_after_a_crash_a_container_without_a_service_is_found_by_its_name() -> None:
-    alone = Step(action=MOVE)
-
-    def listed(*containers: tuple[str, str]) -> OrchestratorState:
-        return OrchestratorState(
-            tasks=tuple(
-                TaskView(container=each, service="web", node=node, state="running")
-                for each, node in containers
-            )
-        )
-
-    assert action_status(alone, listed((_OLD, "alpha"))) is ActionStatus.NOT_DONE
-    assert action_status(alone, listed((_OLD, "alpha"), (_NEW, "beta"))) is ActionStatus.UNDER_WAY
-    assert action_status(alone, listed((_NEW, "beta"))) is ActionStatus.DONE
-    assert new_containers(alone, listed((_NEW, "beta"))) == (_NEW,)
-
-
-def test_after_a_crash_a_stop_is_done_once_the_container_is_gone_and_a_start_once_one_is_there() -> None:
-    stop = step(msgspec.structs.replace(KILL, target=None))
-    assert action_status(stop, view((_OLD, "alpha"))) is ActionStatus.NOT_DONE
-    assert action_status(stop, view((_SIBLING, "beta"))) is ActionStatus.DONE
-    # A plain engine starts the very container that was stopped.
-    start = step(Start(task=_OLD, name="web", target="beta", reasons=()), there_before=(_SIBLING,))
-    assert action_status(start, view((_SIBLING, "beta"))) is ActionStatus.NOT_DONE
-    for new in (_OLD, _NEW):
-        assert action_status(start, view((_SIBLING, "beta"), (new, "beta"))) is ActionStatus.DONE
-
-
 def test_a_stop_shows_once_the_container_is_gone() -> None:
     kill = step(msgspec.structs.replace(KILL, target=None))
     assert find_effect(kill, snapshot((_OLD, "alpha")), {}) is None
@@ -147,57 +117,6 @@ def test_node_switched_on_must_report_and_node_switched_off_may_still_report() -
     assert find_effect(power(PowerOff, "nobody"), snapshot(), {}) is None
 
 
-def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
-    tasks = [TaskView(container=each, service="web", node=node, state="running") for each, node in containers]
-    return OrchestratorState(
-        nodes=(NodeView(name="alpha"), NodeView(name="beta", **beta)), tasks=tuple(tasks)
-    )
-
-
-@pytest.mark.parametrize("action", [MOVE, KILL])
-@pytest.mark.parametrize(
-    ("containers", "expected"),
-    [
-        ([(_OLD, "alpha")], ActionStatus.NOT_DONE),
-        ([(_OLD, "alpha"), (_NEW, "beta")], ActionStatus.UNDER_WAY),
-        ([(_NEW, "beta")], ActionStatus.DONE),
-        ([(_SIBLING, "beta")], ActionStatus.NEITHER),
-        ([], ActionStatus.NEITHER),
-    ],
-)
-def test_state_of_a_move_follows_from_where_its_containers_run(
-    action: Action, containers: list[tuple[str, str]], expected: ActionStatus
-) -> None:
-    assert action_status(step(action, there_before=(_SIBLING,)), view(*containers)) is expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "beta", "expected"),
-    [
-        (PowerOff, {"ready": False}, ActionStatus.DONE),
-        (PowerOff, {"accepts": False}, ActionStatus.UNDER_WAY),
-        (PowerOff, {}, ActionStatus.NOT_DONE),
-        (PowerOn, {}, ActionStatus.DONE),
-        (PowerOn, {"accepts": False}, ActionStatus.NOT_DONE),
-        (PowerOn, {"ready": False}, ActionStatus.NOT_DONE),
-    ],
-)
-def test_state_of_switching_follows_from_the_node(
-    kind: type[PowerOn | PowerOff], beta: Any, expected: ActionStatus
-) -> None:
-    assert action_status(power(kind), view(**beta)) is expected
-
-
-def test_a_node_that_the_orchestrator_does_not_list_is_off() -> None:
-    assert action_status(power(PowerOff, "gone"), view()) is ActionStatus.DONE
-    assert action_status(power(PowerOn, "gone"), view()) is ActionStatus.NOT_DONE
-
-
-def test_the_new_containers_are_those_on_the_target_that_were_not_there() -> None:
-    seen = view((_OLD, "alpha"), (_SIBLING, "beta"), (_NEW, "beta"))
-    assert new_containers(step(MOVE, there_before=(_SIBLING,)), seen) == (_NEW,)
-
-
 def test_load_is_the_fullest_resource_of_each_node_and_watts_may_be_unknown() -> None:
     found = load(snapshot(bottleneck=(False, True, False, False)), frozenset({"beta", "unheard-of"}))
     assert found.used_ratios == {"beta": 0.75}
@@ -234,32 +153,3 @@ def test_another_limit_shows_once_agents_report_it_for_every_container() -> None
     assert find_effect(resized, snapshot(), limits) is None
     assert find_effect(resized, snapshot(), {_OLD: Quantities(0.5)}) is None
     assert find_effect(resized, snapshot(), {**limits, _NEW: Quantities(0.501)}) == frozenset({_OLD, _NEW})
-
-
-def replicated(*containers: tuple[str, str], **service: Any) -> OrchestratorState:
-    return replace(view(*containers), services=(ServiceView(name="web", **service),))
-
-
-def test_after_a_crash_a_service_is_scaled_once_as_many_tasks_run_as_it_should_have() -> None:
-    both = ((_OLD, "alpha"), (_NEW, "beta"))
-    scale = step(SCALE, there_before=(_OLD,))
-    assert action_status(scale, replicated((_OLD, "alpha"), replicas=1)) is ActionStatus.NOT_DONE
-    assert action_status(scale, replicated((_OLD, "alpha"), replicas=2)) is ActionStatus.UNDER_WAY
-    assert action_status(scale, replicated(*both, replicas=2, is_updating=True)) is ActionStatus.UNDER_WAY
-    assert action_status(scale, replicated(*both, replicas=2)) is ActionStatus.DONE
-    assert new_containers(scale, replicated(*both, replicas=2)) == (_NEW, _OLD)
-    assert action_status(scale, replicated(*both, replicas=5)) is ActionStatus.NEITHER
-    assert action_status(scale, view(*both)) is ActionStatus.NEITHER, "the service is gone"
-
-
-def test_after_a_crash_a_service_is_resized_once_the_orchestrator_has_replaced_its_tasks() -> None:
-    resize = step(RESIZE)
-    there = (_OLD, "alpha")
-
-    def status(cores: float | None, **service: Any) -> ActionStatus:
-        return action_status(resize, replicated(there, limit=Quantities(cores), **service))
-
-    assert status(1.0) is ActionStatus.NOT_DONE
-    assert status(0.5, is_updating=True) is ActionStatus.UNDER_WAY
-    assert status(0.5) is ActionStatus.DONE
-    assert status(None) is ActionStatus.NEITHER

@@ -96,6 +96,7 @@ class TaskFacts:
     settled_seconds: float = inf
     came_from: str | None = None
     movable: bool = True
+    cuttable: bool = True
     windows: Sequence[Four] = ()
     """Amounts, the newest last."""
     slo: SloFacts | None = None
@@ -227,6 +228,7 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         settled_seconds=np.array([each.settled_seconds for each in tasks], dtype=np.float64),
         came_from=np.array([row_of(each.came_from, node_row) for each in tasks], dtype=np.intp),
         movable=np.array([each.movable for each in tasks], dtype=np.bool_),
+        cuttable=np.array([each.cuttable for each in tasks], dtype=np.bool_),
         windows=TaskWindows.of(_histories([each.windows for each in tasks]).astype(np.float32)),
     )
 

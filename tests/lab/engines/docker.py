@@ -221,16 +221,21 @@ class Engine:
         return json.loads(self._request(path))
 
     def _request(self, path: str) -> bytes:
-        connection = _UnixConnection(self.socket)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            body = response.read()
-        finally:
-            connection.close()
-        if response.status != http.HTTPStatus.OK:
-            raise EngineError(f"GET {path}: {response.status} {body.decode(errors='replace').strip()}")
-        return body
+        return request(self.socket, path)
+
+
+def request(socket: Path, path: str) -> bytes:
+    """Send a GET request to the engine at a socket, and return the response."""
+    connection = _UnixConnection(socket)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    finally:
+        connection.close()
+    if response.status != http.HTTPStatus.OK:
+        raise EngineError(f"GET {path}: {response.status} {body.decode(errors='replace').strip()}")
+    return body
 
 
 class _UnixConnection(http.client.HTTPConnection):

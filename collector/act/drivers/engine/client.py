@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from socket import gaierror
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -138,9 +139,11 @@ def _send(client: Any, seconds: float, method: str, path: str, **content: Any) -
     except (exceptions.RequestException, OSError) as error:
         causes = [each for each in _causes(error) if isinstance(each, OSError) and (each.errno or 0) > 0]
         reason = os.strerror(causes[-1].errno or 0) if causes else str(error) or type(error).__name__
-        before = FileNotFoundError, PermissionError, ConnectionRefusedError
-        # Both fail before the request is sent.
-        unsent = isinstance(error, exceptions.SSLError) or any(isinstance(each, before) for each in causes)
+        before = FileNotFoundError, PermissionError, ConnectionRefusedError, gaierror
+        # All fail before the request is sent.
+        unsent = isinstance(error, exceptions.SSLError) or any(
+            isinstance(each, before) for each in _causes(error)
+        )
         raise _UnreachableError(reason.lower(), maybe_done=not unsent) from error
 
 

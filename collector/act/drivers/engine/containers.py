@@ -6,13 +6,14 @@ A memory limit cannot be removed: it is raised to the memory of the host.
 """
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from collector.act.drivers.engine.client import Engine, Json
-from collector.act.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
+from collector.act.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError, RefusedError
 from collector.common.labels import DAEMON, KIND_LABEL
 from collector.decide.policies.actions import Cut, describe_amounts, megabytes
 from wire.resources import Quantities
@@ -221,10 +222,35 @@ async def cut(engine: Engine, action: Cut) -> ActionResult:
                 f"{action.title} on {action.node} uses {used} of memory: a limit of {left} would kill it"
             )
     await engine.post(f"{path}/update", changes)
-    return ActionResult(
-        what=f"limited {action.title} on {action.node} to {describe_amounts(action.allocated)}",
-        before=msgspec.json.encode(now),
-    )
+    return ActionResult(what=_limited(action), before=msgspec.json.encode(now))
+
+
+def _limited(action: Cut) -> str:
+    return f"limited {action.title} on {action.node} to {describe_amounts(action.allocated)}"
+
+
+async def recover_cut(engine: Engine, action: Cut, before: bytes) -> ActionResult | None:
+    """Return the result of an interrupted cut; None if it was not carried out: it is a single request."""
+    found = await find(engine, action.task)
+    if found is None or limit_changes(current_limits(found.host_config), action.allocated):
+        return None
+    return ActionResult(what=_limited(action), before=before)
+
+
+async def find(engine: Engine, container: str) -> DockerContainer | None:
+    """Return a container, running or not; None if the engine has none of this id."""
+    try:
+        return await engine.get(f"/containers/{container}/json", DockerContainer)
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+
+
+async def packed_limits(engine: Engine, container: str) -> bytes:
+    """Return the current limits of a container, which undoing a cut needs; empty if it is gone."""
+    found = await find(engine, container)
+    return b"" if found is None else msgspec.json.encode(current_limits(found.host_config))
 
 
 async def uncut(engine: Engine, action: Cut, done: ActionResult) -> None:

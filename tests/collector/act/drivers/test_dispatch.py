@@ -72,6 +72,18 @@ class Noting(OrchestratorDriver):
     async def unresize(self, action: Resize, done: ActionResult) -> None:
         self.note("unresize", action, done)
 
+    async def recover_move(self, action: Move | Kill, target: str, noted: bytes) -> ActionResult | None:
+        return self.note("recover move", action, target, noted)
+
+    async def recover_stop(self, action: Kill, noted: bytes) -> ActionResult | None:
+        return self.note("recover stop", action, noted)
+
+    async def recover_start(self, action: Start, noted: bytes) -> ActionResult | None:
+        return self.note("recover start", action, noted)
+
+    async def recover_resize(self, action: Resize, noted: bytes) -> ActionResult | None:
+        return self.note("recover resize", action, noted)
+
 
 @pytest.mark.parametrize(
     ("action", "call"),
@@ -89,6 +101,30 @@ async def test_each_kind_of_action_has_its_method(action: Action, call: tuple[ob
     driver = Noting()
     assert (await driver.carry_out(action)).what == "done"
     assert driver.calls == [call]
+
+
+NOTED = b"{}"
+
+
+@pytest.mark.parametrize(
+    ("action", "call"),
+    [
+        (MOVE, ("recover move", MOVE, "b", NOTED)),
+        (RESTART, ("recover move", RESTART, "b", NOTED)),
+        (STOP, ("recover stop", STOP, NOTED)),
+        (START, ("recover start", START, NOTED)),
+        (RESIZE, ("recover resize", RESIZE, NOTED)),
+    ],
+)
+async def test_each_kind_of_action_is_recovered(action: Action, call: tuple[object, ...]) -> None:
+    driver = Noting()
+    assert await driver.recover(action, NOTED) is not None
+    assert driver.calls == [call]
+
+
+async def test_a_driver_has_not_done_what_it_cannot_do() -> None:
+    for action in (CUT, SCALE, PowerOff(node="a", reasons=WHY)):
+        assert await Noting().recover(action, NOTED) is None
 
 
 CHANGED, UNCHANGED = ActionResult(what="done", before=b"{}"), ActionResult(what="nothing to do")

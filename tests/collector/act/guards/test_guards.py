@@ -13,7 +13,7 @@ from collector.common.liveness import Liveness
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
-from collector.decide.policies.actions import Move, PowerOff, PowerOn
+from collector.decide.policies.actions import Cut, Move, PowerOff, PowerOn
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import TaskKind
 from tests.collector.act.guards.builders import NODE, NOW, guard_context
@@ -57,6 +57,30 @@ def test_a_container_that_the_orchestrator_does_not_list_is_not_acted_on() -> No
             "the orchestrator does not list web1 on alpha",
         )
     assert first_refusal(move(), guard_context(view=OrchestratorState())) is None, "there is no orchestrator"
+
+
+def test_a_cut_that_frees_nothing_is_refused_but_limits_are_given_back() -> None:
+    kept = "Swarm keeps its reservation of 2 cores, whatever its limits are"
+    half = TaskFacts(
+        id="web1",
+        node="alpha",
+        service="web",
+        requested=Quantities(2.0, 100),
+        allocated=Quantities(1.0, 100),
+    )
+    context = guard_context()
+    context = replace(
+        context,
+        snapshot=assemble([NODE], [half]),
+        view=replace(context.view, services=(ServiceView(name="web", replicas=2, uncut=kept),)),
+    )
+
+    def cut(cores: float) -> Step:
+        action = Cut(task="web1", name="web1", node="alpha", allocated=Quantities(cores), reasons=())
+        return Step(action=action, service="web")
+
+    assert refused_by(cut(0.5), context) == ("cut", f"cutting web1 frees nothing: {kept}")
+    assert first_refusal(cut(2.0), context) is None
 
 
 def test_moves_that_failed_do_not_use_up_the_budget_of_the_others() -> None:

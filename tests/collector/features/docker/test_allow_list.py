@@ -153,6 +153,7 @@ class FakeEngine:
     @asynccontextmanager
     async def serving(self, socket: Path) -> AsyncIterator[str]:
         app = web.Application()
+        app.router.add_get("/containers/json", self._none)
         app.router.add_get("/containers/{id}/json", self._inspect)
         app.router.add_get("/images/{name}/json", self._plain)
         app.router.add_post("/containers/create", self._create)
@@ -181,6 +182,9 @@ class FakeEngine:
             "Mounts": [],  # a lie
         }
         return web.json_response(described)
+
+    async def _none(self, _request: web.Request) -> web.Response:
+        return web.json_response([])
 
     async def _plain(self, _request: web.Request) -> web.Response:
         return web.json_response({})

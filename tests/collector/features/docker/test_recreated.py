@@ -38,10 +38,10 @@ def test_reasons_to_stay(described: DockerContainer, stays: str | None) -> None:
 
 
 def test_container_is_recreated_with_all_but_the_properties_of_its_host() -> None:
-    assert create_request(container(LABELS), {"NanoCpus": 10**9}) == {
+    assert create_request(container(LABELS), {"NanoCpus": 10**9}, "key") == {
         "Image": "web:1",
         "Env": ["A=b"],
-        "Labels": LABELS,
+        "Labels": {**LABELS, "wattpack.copy": "key"},
         "HostConfig": {"NetworkMode": "shop", "NanoCpus": 10**9},
         "NetworkingConfig": {"EndpointsConfig": {"shop": {"Aliases": ["www"]}}},
     }
@@ -51,5 +51,5 @@ def test_a_chosen_host_name_is_kept_and_no_network_is_made_up() -> None:
     named = container(
         Config={"Image": "web:1", "Hostname": "www"}, NetworkSettings={"Networks": {"host": {}}}
     )
-    assert create_request(named, {})["Hostname"] == "www"
-    assert "NetworkingConfig" not in create_request(named, {})
+    assert create_request(named, {}, "key")["Hostname"] == "www"
+    assert "NetworkingConfig" not in create_request(named, {}, "key")

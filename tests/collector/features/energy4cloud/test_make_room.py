@@ -47,11 +47,11 @@ class Lax:
             self._stage.send_report(node, state=state(used=used), containers=(lax,), heartbeat=HEARTBEAT)
 
     @staticmethod
-    def view() -> OrchestratorState:
+    def view(uncut: str | None = None) -> OrchestratorState:
         names = [f"lax-{node}" for node in NODES]
         return OrchestratorState(
             nodes=tuple(NodeView(name=node) for node in NODES),
-            services=tuple(ServiceView(name=name, reserve=_PROMISED) for name in names),
+            services=tuple(ServiceView(name=name, reserve=_PROMISED, uncut=uncut) for name in names),
             tasks=tuple(
                 TaskView(container=f"id-of-{name}", service=name, node=node, state="running")
                 for name, node in zip(names, NODES, strict=True)
@@ -111,6 +111,19 @@ async def test_a_container_that_fits_only_if_it_is_cut_itself_is_reserved_as_cut
         taken = await stage.core.snapshot()
         row = taken.nodes.index[node or ""]
         assert taken.nodes.allocated[row, 0] == taken.nodes.capacity[row, 0]
+
+
+async def test_nothing_is_cut_whose_reservation_the_orchestrator_keeps(tmp_path: Path) -> None:
+    """The new container would wait for room all the same."""
+    async with staged(tmp_path, policy="") as stage:
+        lax = Lax(stage)
+        lax.send_reports()
+        driver = Cutter(lax)
+        driver.view_now = lax.view(uncut="Swarm keeps its reservation")
+        loop = ControlLoop(stage.core, await actor_of(stage, driver))
+        decision, node = await loop.make_room(STRICT)
+        assert (decision.steps, node) == ((), None)
+        assert decision.left == ("the container fits on no node, even after cuts, moves and stops",)
 
 
 async def test_room_is_not_made_where_a_node_would_be_short_too_often(tmp_path: Path) -> None:

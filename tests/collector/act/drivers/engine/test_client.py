@@ -1,5 +1,6 @@
 """The conversation with engines that fail, which real ones do not do when asked to."""
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def listening(socket: Path, **routes: Handler) -> AsyncIterator[str]:
+async def listening(path: Path, **routes: Handler) -> AsyncIterator[str]:
     """An engine that answers `/name` by the handler of that name; gives its address."""
     app = web.Application()
     for name, handler in routes.items():
@@ -31,8 +32,8 @@ async def listening(socket: Path, **routes: Handler) -> AsyncIterator[str]:
     runner = web.AppRunner(app)
     await runner.setup()
     try:
-        await web.UnixSite(runner, str(socket)).start()
-        yield f"unix://{socket}"
+        await web.UnixSite(runner, str(path)).start()
+        yield f"unix://{path}"
     finally:
         await runner.cleanup()
 
@@ -60,6 +61,22 @@ async def test_the_next_address_is_used_if_one_does_not_answer_or_is_no_manager(
         assert await engine.get("/info", dict[str, str]) == {"said": "yes"}
         await engine.post("/info")
         assert asked == ["GET"], "the one that answered is asked first from then on"
+
+
+async def test_a_change_goes_to_the_next_address_if_the_name_of_one_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request to a host that was not found cannot have been carried out."""
+
+    def unknown(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    async with (
+        listening(tmp_path / "manager", info=well) as manager,
+        connect(["tcp://manager.invalid:2376", manager], Settings()) as engine,
+    ):
+        await engine.post("/info")
 
 
 async def test_without_any_answer_every_address_is_named(tmp_path: Path) -> None:
