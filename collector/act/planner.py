@@ -52,7 +52,7 @@ class Decider:
 
 
 _COUNT = re.compile(r"\b\d[\d.]*%|\b\d[\d.e+-]* ((?:more )?\w+?)s?\b")
-"""A percentage, or a number with its noun or unit. A reason where only these changed is not recorded again."""
+"""A percentage, or a number with its unit. A reason in which only these changed is not recorded again."""
 
 
 class Planner:

@@ -34,10 +34,17 @@ class Measure(Enum):
     TIME = "s/s of container time", "s"
 
     def rate(self, value: float) -> str:
-        return f"{value:.3g} {self.value[0]}"
+        return f"{_rounded(value)} {self.value[0]}"
 
     def amount(self, value: float) -> str:
-        return f"{value:.3g} {self.value[1]}"
+        if self is Measure.POWER and value >= 10_000:  # noqa: PLR2004 - five digits
+            return f"{_rounded(value / 1000)} kJ"
+        return f"{_rounded(value)} {self.value[1]}"
+
+
+def _rounded(value: float) -> str:
+    """Format a number with three digits, without an exponent."""
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"  # noqa: PLR2004 - three digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +70,7 @@ class Worth:
 
     def sentence(self) -> str:
         """State the gain, the cost, and what the gain must exceed."""
-        error = f" ±{self.error:.3g}" if self.error else ""
+        error = f" ±{_rounded(self.error)}" if self.error else ""
         must = self.needed + self.error
         return (
             f"gains {self.measure.rate(self.gain)}{error} for {self.measure.amount(self.cost)};"

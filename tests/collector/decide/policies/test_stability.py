@@ -19,7 +19,7 @@ from collector.decide.policies.stability import (
     reporting,
 )
 from collector.snapshot.tables import NOWHERE
-from tests.collector.decide.policies.clusters import CURVE, amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 from wire.resources import Quantities

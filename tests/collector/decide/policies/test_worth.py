@@ -119,7 +119,7 @@ def test_a_node_that_was_just_switched_on_stays_on_until_it_has_paid_for_that() 
     found = step(since=301.0)
     assert found is not None
     assert (found.gain_watts, found.cost_joules) == (20.0, 6000.0)
-    assert found.reasons[1].startswith("gains 20 W for 6e+03 J; it must gain more than 19.9 W")
+    assert found.reasons[1].startswith("gains 20 W for 6000 J; it must gain more than 19.9 W")
 
 
 def test_the_journal_teaches_how_long_actions_take() -> None:
