@@ -182,6 +182,8 @@ class Phase:
 
     def consolidate(self) -> None:
         """Empty nodes whose containers fit elsewhere in their generation, the most available first."""
+        for row in np.flatnonzero((self._generation == Generation.NURSERY) & (self._tasks > 0)).tolist():
+            self.planned.kept[row] = "it is a node of the nursery, which stays on for new containers"
         for generation, room in self._rooms.items():
             # A node that stays on anyway is as good a target as one that runs containers.
             stays_on = self._snapshot.nodes.on & ((self._tasks > 0) | ~self._may_sleep)
@@ -260,7 +262,8 @@ class Phase:
                 without_place += 1
                 continue
             reason = f"{self._snapshot.nodes.names[target]} is the fullest {name} node with room"
-            self._move(task, target, (why, reason), cost=float(costs[place]))
+            reasons = (why, reason, worths[task].sentence())
+            self._move(task, target, reasons, cost=float(costs[place]))
             for each in self._rooms.values():
                 each.give_back(int(tasks.node[task]), envelope)
             moved += 1
@@ -326,8 +329,9 @@ class Phase:
         gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying
         name = snapshot.nodes.names[row]
         why = f"{counted(staying, 'container')} of {name} fit on other {kind} nodes"
-        switched_off = f"{name} can then be switched off, which {worth.sentence()}"
+        switched_off = f"{name} can then be switched off"
+        stated = () if np.isnan(idle_watts) else (worth.sentence(),)
         self._emptied.add(row)
         for task, target, cost in zip(leaving.tolist(), targets.tolist(), costs.tolist(), strict=True):
-            self._move(task, target, (why, switched_off), cost=cost, gain=gain)
+            self._move(task, target, (why, switched_off, *stated), cost=cost, gain=gain)
         self.reasons.append(f"{kind} node {name} is emptied")
