@@ -1,21 +1,28 @@
 """What the guards add to the reasons why a plan leaves a node or container as it is."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from collector.act.guards import GuardContext, first_refusal
 from collector.act.guards.state import may_move
-from collector.act.situation import Situation
 from collector.act.steps import planned_step
+from collector.common.text import counted
 from collector.decide.answers import Obstacle, WhyNot
 from collector.decide.policies.actions import Move
 from collector.decide.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 
+_NAMED = 3
+"""Reasons that are told; the others are counted."""
 
-def with_guards(situation: Situation, snapshot: Snapshot, plan: Plan, found: WhyNot) -> WhyNot:
+
+def with_guards(
+    guard_context: Callable[..., GuardContext], snapshot: Snapshot, plan: Plan, found: WhyNot
+) -> WhyNot:
     """Return the same with what guards say about the planned actions, and about containers that stay."""
     steps = tuple(planned_step(action, snapshot) for action in plan.actions)
-    context = situation.guard_context(snapshot, steps=steps)
+    context = guard_context(snapshot, steps=steps)
     if not found.planned:
         told = tuple(_told(each, found.node, snapshot, context) for each in found.obstacles)
         return msgspec.structs.replace(found, obstacles=told)
@@ -46,5 +53,8 @@ def _told(obstacle: Obstacle, node: str, snapshot: Snapshot, context: GuardConte
         Move(task=tasks.ids[row], name=tasks.names[row], node=node, target=node, reasons=()) for row in rows
     ]
     reasons = {may_move(planned_step(each, snapshot), context): None for each in moves}
-    why = "; ".join(each for each in reasons if each is not None)
-    return msgspec.structs.replace(obstacle, why=why or obstacle.why)
+    told = [each for each in reasons if each is not None]
+    if not told:
+        return obstacle
+    more = f"; and {counted(len(told) - _NAMED, 'other')}" if len(told) > _NAMED else ""
+    return msgspec.structs.replace(obstacle, why="; ".join(told[:_NAMED]) + more)

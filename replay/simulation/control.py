@@ -57,7 +57,6 @@ class SimulatedControl:
         self._view = OrchestratorState(services=tuple(services))
         self._ended: list[Step] = []
         self._decision: _Decision | None = None
-        self._learn()
 
     @property
     def is_busy(self) -> bool:

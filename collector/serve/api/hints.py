@@ -20,7 +20,7 @@ from collector.decide.policies.interface import PolicySettings
 from collector.decide.policies.table import POLICIES
 from collector.decide.question import Name, PlacementQuestion, resolve_policy
 from collector.decide.ranking import hint
-from collector.decide.why import explain, find_subject
+from collector.decide.why import explain, find_case
 from collector.runtime.parts import Core
 from collector.runtime.placing import place_now
 from collector.serve.api.control import Api
@@ -82,9 +82,8 @@ async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
         if question.why is None:
             made = await core.worker.run(chosen.rebalance, snapshot)
         else:
-            subject = find_subject(snapshot, question.why)
-            made, why = await core.worker.run(explain, snapshot, chosen, subject)
-            why = with_guards(core.control.actor.situation, snapshot, made, why)
+            made, why = await core.worker.run(explain, find_case(snapshot, chosen, question.why))
+            why = with_guards(core.control.actor.situation.guard_context, snapshot, made, why)
     return PlanHint(
         policy=chosen.policy.name,
         at=snapshot.at,

@@ -10,9 +10,10 @@ from collector.common.errors import QuestionError
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.decide.answers import WhyNot
+from collector.decide.obstacles import Case
 from collector.decide.policies.resolve import PolicyChoice, resolve
 from collector.decide.policies.table import POLICIES
-from collector.decide.why import Subject, explain, find_subject
+from collector.decide.why import explain, find_case
 from collector.snapshot.tables import NOWHERE
 from tests.collector.decide.policies.clusters import CURVE, Cluster, amount, random_cluster
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts
@@ -20,16 +21,11 @@ from tests.collector.snapshot.builders import NodeFacts, TaskFacts
 _LONG = 90_000.0
 
 
-def subjects(cluster: Cluster) -> list[Subject]:
+def cases(cluster: Cluster, chosen: PolicyChoice) -> list[Case]:
     snapshot = cluster.snapshot()
-    nodes = [Subject(name, row) for row, name in enumerate(snapshot.nodes.names)]
-    tasks = snapshot.tasks
-    there = [
-        Subject(tasks.names[row] or each, int(tasks.node[row]), row)
-        for row, each in enumerate(tasks.ids)
-        if tasks.node[row] != NOWHERE
-    ]
-    return [*nodes, *there]
+    nodes = [Case(snapshot, chosen, row) for row in range(len(snapshot.nodes.names))]
+    home = snapshot.tasks.node.tolist()
+    return [*nodes, *(Case(snapshot, chosen, node, row) for row, node in enumerate(home) if node != NOWHERE)]
 
 
 def removed(cluster: Cluster, chosen: PolicyChoice, answer: WhyNot) -> tuple[Cluster, PolicyChoice]:
@@ -80,13 +76,13 @@ def test_the_only_obstacle_is_the_only_one_and_nothing_is_left_without_a_reason(
     for seed in range(5):
         cluster = random_cluster(seed, calm=False)
         chosen = resolve(name, {})
-        for subject in subjects(cluster):
-            plan, answer = explain(cluster.snapshot(), chosen, subject)
+        for case in cases(cluster, chosen):
+            plan, answer = explain(case)
             assert bool(answer.planned) != bool(answer.obstacles)
             assert all(each in plan.actions for each in answer.planned)
             if len(answer.obstacles) == 1 and answer.obstacles[0].kind not in _HYPOTHETICAL:
                 without, settings = removed(cluster, chosen, answer)
-                assert explain(without.snapshot(), settings, subject)[1].planned, (seed, answer)
+                assert explain(replace(case, snapshot=without.snapshot(), chosen=settings))[1].planned, answer
 
 
 def _pair(node: dict[str, Any], task: dict[str, Any]) -> Cluster:
@@ -143,8 +139,8 @@ def test_each_obstacle_is_named_with_what_would_change_it(
 
 
 def ask(cluster: Cluster, name: str, settings: dict[str, Any]) -> WhyNot:
-    snapshot, chosen = cluster.snapshot(), resolve("least-watts", {"moves_per_day": 10.0} | settings)
-    return explain(snapshot, chosen, find_subject(snapshot, name))[1]
+    chosen = resolve("least-watts", {"moves_per_day": 10.0} | settings)
+    return explain(find_case(cluster.snapshot(), chosen, name))[1]
 
 
 def test_the_missing_watts_are_stated() -> None:
@@ -159,4 +155,4 @@ def test_what_is_planned_is_said_to_be() -> None:
 
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(QuestionError, match="there is no node or container 'wep': did you mean 'web'"):
-        find_subject(_pair({}, {}).snapshot(), "wep")
+        ask(_pair({}, {}), "wep", {})
