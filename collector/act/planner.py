@@ -51,8 +51,8 @@ class Decider:
         )
 
 
-_COUNT = re.compile(r"\b\d[\d.]*%|\b\d+ ((?:more )?\w+?)s?\b")
-"""A percentage, or a number and its noun. A reason in which only these changed is not recorded again."""
+_COUNT = re.compile(r"\b\d[\d.]*%|\b\d[\d.e+-]* ((?:more )?\w+?)s?\b")
+"""A percentage, or a number with its unit. A reason in which only these changed is not recorded again."""
 
 
 class Planner:

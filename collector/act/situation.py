@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from collector.act.drivers.interface import Driver, DriverError
+from collector.act.experience import experience_of
 from collector.act.guards import GuardContext
 from collector.act.journal import Journal
 from collector.act.lease import Lease, LeaseStatus
@@ -156,6 +157,8 @@ class Situation:
         for part in self.core.registry.parts:
             part.put_queue({**completed.waiting, **completed.stopped})
         tables.put_constraints(constraints_by_service(self.view))
+        power_seconds = self.core.config.driver.power_seconds
+        tables.put_experience(experience_of(self.journal.carried_out(), power_seconds))
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
         for status in node_statuses(self.view, completed, tables.node_names()):
             tables.put_status(status)

@@ -1,4 +1,4 @@
 """Where to place containers and what to move: questions, rankings with reasons, reservations, plans.
 
-The policies themselves are in `policies/`, and are pure.
+`why` tells why a plan leaves something as it is. The policies themselves are in `policies/`, and are pure.
 """

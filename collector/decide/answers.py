@@ -138,6 +138,31 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     reservation: Reservation | None
 
 
+class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
+    """A reason why the plan leaves a node or container as it is."""
+
+    kind: str
+    """What stands against it, such as `cool_down`, or `guard`."""
+    why: str
+    """The reason, with the figures that the policy decided by."""
+    change: str | None = None
+    """What would change it; null if nothing that is known would."""
+    containers: tuple[str, ...] = ()
+    """Names of the containers that it is about."""
+
+
+class WhyNot(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a node is not emptied, or a container not moved."""
+
+    subject: str
+    """Name of the node or container."""
+    node: str
+    """The node itself, or that of the container."""
+    planned: tuple[Action, ...] = ()
+    """The actions of the plan that concern it; if there are any, `obstacles` are those that guards name."""
+    obstacles: tuple[Obstacle, ...] = ()
+
+
 class PlanHint(msgspec.Struct, frozen=True, kw_only=True):
     """A plan: actions in their order."""
 
@@ -154,6 +179,8 @@ class PlanHint(msgspec.Struct, frozen=True, kw_only=True):
     watts_before: float | None
     """Power of all nodes that are up, as reported; null if that of a node is unknown."""
     watts_after: float | None
+    why: WhyNot | None = None
+    """Why the node or container that the question names is not part of the plan; null if it names none."""
 
 
 class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):

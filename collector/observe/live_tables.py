@@ -27,6 +27,7 @@ from collector.observe.task_lists import TaskList
 from collector.observe.updates import GENERATION_LABELS, REGION_LABELS, Allocation, NodePlacement, Succession
 from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
+from collector.snapshot.experience import Experience
 from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
 from wire.messages import Alert
 from wire.resources import Quantities, Resource
@@ -212,6 +213,11 @@ class LiveTables:
         """Replace the constraints of all services, by name."""
         with self._lock:
             self._builder.constraints = constraints
+
+    def put_experience(self, experience: Experience) -> None:
+        """Replace what is known about the time that actions take."""
+        with self._lock:
+            self._builder.experience = experience
 
     def inherit_windows(self, succession: Succession) -> None:
         """Let a running container continue the windows of the one that it replaced."""

@@ -22,6 +22,7 @@ from collector.snapshot.columns import (
     with_services,
 )
 from collector.snapshot.constraints import Constraint
+from collector.snapshot.experience import Experience
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows
@@ -70,6 +71,9 @@ class SnapshotBuilder:
         """The analysed services, by name."""
         self.constraints: Mapping[str, tuple[Constraint, ...]] = {}
         """The constraints of all services, by name."""
+        power_seconds = config.driver.power_seconds
+        # Until a node was switched, the longest time that this may take counts.
+        self.experience = Experience(boot_seconds=power_seconds, shutdown_seconds=power_seconds)
         self._cache: dict[str, tuple[object, Any]] = {}
         self._last_nodes: Nodes | None = None
         self._last_services = (self.analysed, self.analysed)
@@ -131,6 +135,7 @@ class SnapshotBuilder:
             tasks=tasks,
             services=copy.services,
             domain_names=copy.names.domains,
+            experience=self._same("experience", self.experience),
             constraints=self._same(
                 "constraints", {rows[name]: each for name, each in self.constraints.items() if name in rows}
             ),

@@ -13,6 +13,7 @@ from collector.common.applications import ApplicationTraits
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.snapshot.claims import NO_CLAIMS, Claims
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
+from collector.snapshot.experience import NO_EXPERIENCE, Experience
 from collector.snapshot.parts import AnyPart, SnapshotPart
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.windows import TaskWindows
@@ -330,6 +331,7 @@ class Snapshot:
     constraints: Mapping[int, tuple[Constraint, ...]] = field(default_factory=dict)
     """Where the tasks of a service may run, by the row of the service; only of services with constraints."""
     claims: Claims = field(default=NO_CLAIMS)
+    experience: Experience = NO_EXPERIENCE
     is_filtered: bool = True
     """Whether the filters of features apply: plans without them show what they cost."""
 

@@ -28,6 +28,7 @@ from collector.observe.updates import Allocation
 from collector.observe.windows import BUCKET_SECONDS, BUCKETS
 from collector.runtime.analysis import PassSchedule, apply
 from collector.snapshot.columns import sum_by_node
+from collector.snapshot.experience import Experience
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
@@ -112,6 +113,10 @@ class SimulatedCollector:
 
     def put_allocations(self, allocations: Iterable[Allocation]) -> None:
         self.registry.tables.put_allocations(allocations)
+        self._snapshot = None
+
+    def put_experience(self, experience: Experience) -> None:
+        self.registry.tables.put_experience(experience)
         self._snapshot = None
 
     def snapshot(self, now: float) -> Snapshot:

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from collector.act.experience import experience_of
 from collector.act.guards import GuardContext, first_refusal
-from collector.act.records import IN_MOTION, Step, StepState
+from collector.act.records import CARRIED_OUT, IN_MOTION, Step, StepState
 from collector.act.steps import batches, failed_prerequisite, planned_step
 from collector.act.verification import containers_of, find_effect, target_of
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView
@@ -140,6 +141,7 @@ class SimulatedControl:
                     if (step.started_at or 0.0) > now - _DAY_SECONDS
                 ]
                 self._decision = None
+                self._learn()
                 return
             for position in positions:
                 self._start(decision, position, seconds)
@@ -159,6 +161,12 @@ class SimulatedControl:
         self._avoid_return(step, now + AVOID_SECONDS)
         decision.running.append(position)
         self._driver.carry_out((step.action,), seconds)
+
+    def _learn(self) -> None:
+        """Learn from the steps of the last day how long actions take."""
+        carried_out = [step for step in self._ended if step.state in CARRIED_OUT]
+        power_seconds = self._collector.config.driver.power_seconds
+        self._collector.put_experience(experience_of(carried_out, power_seconds))
 
     def _avoid_return(self, step: Step, until: float) -> None:
         if isinstance(step.action, Move | Kill) and step.service is not None:

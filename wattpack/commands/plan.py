@@ -20,12 +20,16 @@ _MAX_ALERTS = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "--moves N", "plan at most N moves", int)
+    add(parser, "--why NAME", "explain why a node is not emptied, or a container not moved")
     add_policy_arguments(parser)
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
+    if arguments.why is not None:
+        plan = query_collector(arguments, partial(_explain, question | {"why": arguments.why}))
+        return print_result(arguments, msgspec.to_builtins(plan.why), _why_lines(plan))
     plan, alerts, alert_plan, only = query_collector(arguments, partial(_fetch, question))
     found = {**msgspec.to_builtins(plan), "for_alerts": alert_plan}
     return print_result(arguments, found, _lines(plan, alerts, alert_plan, only))
@@ -65,6 +69,30 @@ async def _fetch(
         _PATH, {"policy": plan.alert_policy, "moves": question["moves"]}, PlanHint
     )
     return plan, alerts, alert_plan, only
+
+
+async def _explain(question: Json, collector: Collector) -> PlanHint:
+    return await collector.post(_PATH, question, PlanHint)
+
+
+def _why_lines(plan: PlanHint) -> Iterator[str]:
+    """Why the plan leaves a node or container as it is, a line for each reason and what would change it."""
+    assert plan.why is not None
+    found, is_node = plan.why, plan.why.subject == plan.why.node
+    what = "emptied or switched off" if is_node else f"moved off {found.node}"
+    if found.planned:
+        yield f"{found.subject} is {what} by policy {plan.policy} ({_trigger_text(plan)}):"
+        for action in found.planned:
+            yield f"  {describe(action)}{_effect_text(action, frozenset())}"
+            for reason in action.reasons:
+                yield f"       {reason}"
+    else:
+        count = count_text(len(found.obstacles), "reason")
+        yield f"{found.subject} is not {what} by policy {plan.policy} ({_trigger_text(plan)}): {count}"
+    for each in found.obstacles:
+        yield f"  {each.kind}: {each.why}"
+        if each.change is not None:
+            yield f"       what would change it: {each.change}"
 
 
 def _alerts_text(alerts: list[Json]) -> str:
@@ -112,6 +140,6 @@ def _effect_text(action: Action, off: AbstractSet[str]) -> str:
     is_counted_there = isinstance(action, Move) and action.node in off
     if isinstance(action, Move | PowerOff) and action.gain_watts and not is_counted_there:
         parts.append(f"saves {action.gain_watts:.1f} W")
-    if isinstance(action, Move) and action.cost_joules:
+    if isinstance(action, Move | PowerOff) and action.cost_joules:
         parts.append(f"costs {action.cost_joules:.0f} J")
     return f" ({', '.join(parts)})" if parts else ""

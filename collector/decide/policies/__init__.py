@@ -5,5 +5,6 @@ functions decide live and in replay. A policy is one file, or a folder, and one 
 are only there to compare with are in `replay.contenders`.
 
 Shared: `interface`, `actions`, `resolve` (a policy by name, with its settings), `filters` (which nodes are
-eligible), `scoring` (ratios), `stability` (limits and costs of moves), `overbooking` (reservations by class).
+eligible), `scoring` (ratios), `stability` (limits of moves), `worth` (whether a change is worth its cost),
+`overbooking` (reservations by class).
 """

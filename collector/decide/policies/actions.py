@@ -101,6 +101,8 @@ class PowerOff(_BaseAction, frozen=True, kw_only=True, tag="power-off"):
     node: str
     gain_watts: float = 0.0
     """Power that it saves."""
+    cost_joules: float = 0.0
+    """Energy that it takes to switch it off, and on again."""
 
 
 class _ServiceAction(_BaseAction, frozen=True, kw_only=True):

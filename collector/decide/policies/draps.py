@@ -42,7 +42,8 @@ from collector.decide.policies.filters import (
 from collector.decide.policies.interface import FillLimits, Plan, Policy, Ranking, Request, rank_by_score
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain
-from collector.decide.policies.stability import may_leave, may_wake, move_joules, with_watts
+from collector.decide.policies.stability import may_leave, may_wake, with_watts
+from collector.decide.policies.worth import gained_time, move_joules
 from collector.snapshot.columns import as_row, sum_by_node
 from collector.snapshot.tables import BUSY_CPU_RATIO, BUSY_RATIO, NOWHERE, Snapshot, share
 from wire.resources import RESOURCES, Resource
@@ -178,8 +179,13 @@ class _ReliefPlanner:
         reliefs = self._find(node, leaving.tolist(), resource, excess - gone)
         if reliefs is None:
             return nothing(self._why_not(node, resource, most_first, leaving))
+        # Those that stay gain the share of the time that the resource is short.
+        gain = (excess - gone) * there.size
+        worth = gained_time(self._snapshot, self._settings, gain, [each.task for each in reliefs])
+        if not worth.pays:
+            return nothing(f"to move {counted(len(reliefs), 'container')} {worth.sentence()}")
         for each in reliefs:
-            self._add(each)
+            self._add(each, worth.sentence())
         return None
 
     def _find(self, node: int, leaving: Sequence[int], resource: int, needed: float) -> list[_Relief] | None:
@@ -211,14 +217,14 @@ class _ReliefPlanner:
                 return _Relief(task, target, each is woken, self._reasons(task, target, resource, each))
         return None
 
-    def _add(self, relief: _Relief) -> None:
+    def _add(self, relief: _Relief, worth: str) -> None:
         if relief.is_off and not self.planned.may_receive[relief.target]:
             # From then on it may receive containers.
             self.planned.may_receive[relief.target] = True
             name, why = self._snapshot.nodes.names[relief.target], ("no node that is on has room",)
             self.planned.actions.append(PowerOn(node=name, reasons=why))
         cost = float(move_joules(self._snapshot, np.array([relief.task]))[0])
-        self.planned.add(relief.task, relief.target, relief.reasons, cost_joules=cost)
+        self.planned.add(relief.task, relief.target, (*relief.reasons, worth), cost_joules=cost)
 
     def _candidates(self, node: int, task: int, resource: int) -> _Choice:
         """Lines 1 to 5 and 13 of algorithm 2: all other running nodes, without those that run the service."""

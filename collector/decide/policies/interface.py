@@ -187,6 +187,8 @@ class Plan:
     """The reservation with which the requested container fits, if it is cut itself."""
     watts_before: float | None = None
     watts_after: float | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Why nodes that were examined are not emptied, or not switched off, by their names."""
     operations: int = 0
     """Number of times that a node was examined for a container; 0 if the policy does not count."""
 
@@ -237,7 +239,9 @@ class Stability(PolicySettings, frozen=True):
     no_return_seconds: Annotated[float, Meta(ge=0, le=_YEAR_SECONDS)] = 3600.0
     """Minimum time before a container may return to the node that it came from."""
     payback_seconds: Annotated[float, Meta(gt=0, le=_YEAR_SECONDS)] = 3600.0
-    """Time within which the power saved by a move must pay for its energy."""
+    """Time within which the gain of a move, or of switching a node off, must pay for what it costs."""
+    caution: Annotated[float, Meta(ge=1, le=1000)] = 1.0
+    """Factor by which the gain must exceed that. Decisions that bring less than they promise raise it."""
     stale_seconds: Annotated[float, Meta(gt=0, le=_YEAR_SECONDS)] = STALE_SECONDS
     """Maximum age of a node's last report for moves to or from it."""
     overbooks: bool = False

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Flags, Rows
-from collector.decide.policies.actions import Action, Move
+from collector.decide.policies.actions import Action, Move, PowerOff
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Stability
 from collector.decide.policies.overbooking import ReservationBook
 from collector.decide.policies.stability import may_leave, may_receive, no_return_nodes
+from collector.decide.policies.worth import saved_by_switching_off
 from collector.snapshot.overbooking import allocations, cut_received, limit_left
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -36,6 +37,8 @@ class PlannedCluster:
         self.actions: list[Action] = []
         self.left: list[str] = []
         """Why other actions are not part of the plan."""
+        self.kept: dict[int, str] = {}
+        """Why nodes that were examined are not emptied, or not switched off, by their rows."""
         self._followed: list[tuple[Numbers, Numbers]] = []
         self._books = ReservationBook.of(snapshot)
         every = np.arange(len(snapshot.tasks.ids))
@@ -79,9 +82,19 @@ class PlannedCluster:
         open_to = self._open.open_to(task, self.home)
         return allowed if open_to is None else allowed & open_to
 
-    def pays(self, gain_watts: float, cost_joules: float) -> bool:
-        """Whether the saved power pays for the energy of the moves within the payback time."""
-        return gain_watts * self._stability.payback_seconds > cost_joules
+    def switch_off(self, row: int, why: str, *, is_weighed: bool = False) -> PowerOff | None:
+        """Return the step that switches an empty node off; None if that costs more than it brings.
+
+        Of a node that the plan empties, `is_weighed` tells that its moves have paid for this as well.
+        """
+        snapshot, name = self._snapshot, self._snapshot.nodes.names[row]
+        worth = saved_by_switching_off(snapshot, self._stability, row)
+        if worth is not None and not worth.pays and not is_weighed:
+            self.kept[row] = f"switching it off {worth.sentence()}"
+            return None
+        reasons = (why,) if worth is None else (why, worth.sentence())
+        gain, cost = (0.0, 0.0) if worth is None else (worth.gain, worth.cost)
+        return PowerOff(node=name, reasons=reasons, gain_watts=gain, cost_joules=cost)
 
     def add(
         self,

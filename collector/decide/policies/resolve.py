@@ -15,6 +15,7 @@ from collector.decide.policies.interface import (
     PolicySettings,
     Ranking,
     Request,
+    Stability,
 )
 from collector.decide.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
@@ -50,6 +51,13 @@ class PolicyChoice:
     def __reduce__(self) -> tuple[Any, ...]:
         # A policy consists of functions: it is found by its name.
         return _choice, (self.policy.name, self.settings)
+
+    def with_caution(self, factor: float) -> "PolicyChoice":
+        """Return the same policy with a caution that is at least this; itself if it weighs no gains."""
+        settings = self.settings
+        if not isinstance(settings, Stability) or factor <= settings.caution:
+            return self
+        return replace(self, settings=msgspec.structs.replace(settings, caution=factor))
 
     def place(self, snapshot: Snapshot, request: Request) -> Ranking:
         assert self.policy.place is not None

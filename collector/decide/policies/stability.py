@@ -1,4 +1,4 @@
-"""What a plan may move and what it costs: limits of moves, their energy, the watts of a plan."""
+"""What a plan may move, and the watts before and after it."""
 
 from dataclasses import replace
 
@@ -9,12 +9,10 @@ from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.decide.policies.actions import Kill, Move, PowerOff, PowerOn, Start
 from collector.decide.policies.interface import Plan, Stability
-from collector.decide.policies.scoring import percent, share_or_zero
-from collector.snapshot.columns import CPU, MEMORY, sum_by_node
+from collector.decide.policies.scoring import percent
+from collector.snapshot.columns import CPU, sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind, share
 
-COPY_BYTES_PER_SECOND = 125e6
-"""Rate at which a container fills its memory again on another node: a link of one gigabit."""
 SYSTEM_LOAD_RATIO = 0.1
 """Share of a node's CPU that its containers need not explain. Agents report changes of ten points, so that a
 smaller difference between a node and its containers may be none at all."""
@@ -127,27 +125,6 @@ def any_above(taken_ratio: Floats, ratio: float) -> Flags:
     """Return the nodes with any resource above this ratio."""
     over: Flags = np.any(np.nan_to_num(taken_ratio, nan=0.0) > ratio, axis=1)
     return over
-
-
-def move_seconds(snapshot: Snapshot, tasks: Rows) -> Floats:
-    """Return how long each move takes; the container runs twice meanwhile."""
-    seconds: Floats = np.nan_to_num(snapshot.tasks.envelope[tasks, MEMORY]) / COPY_BYTES_PER_SECOND
-    return seconds
-
-
-def move_joules(snapshot: Snapshot, tasks: Rows) -> Floats:
-    """Return the energy of each move: while it lasts, the container draws what it adds to its node twice.
-
-    0 where the node has no power curve.
-    """
-    nodes, means = snapshot.nodes, np.nan_to_num(snapshot.tasks.mean[tasks], nan=0.0)
-    on = snapshot.tasks.node[tasks]
-    capacity = nodes.capacity[on]
-    ratios = share_or_zero(np.fmax(nodes.used[on], means), capacity)
-    without = ratios - share_or_zero(means, capacity)
-    watts = nodes.power.watts(ratios, on) - nodes.power.watts(without, on)
-    joules: Floats = np.nan_to_num(np.maximum(watts, 0.0), nan=0.0) * move_seconds(snapshot, tasks)
-    return joules
 
 
 def with_watts(snapshot: Snapshot, plan: Plan) -> Plan:

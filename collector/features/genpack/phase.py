@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
-from collector.decide.policies.actions import Action, PowerOff, PowerOn
+from collector.decide.policies.actions import Action, PowerOn
 from collector.decide.policies.interface import FillLimits
 from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent
@@ -19,9 +19,9 @@ from collector.decide.policies.stability import (
     may_receive,
     may_sleep,
     may_wake,
-    move_joules,
     reporting,
 )
+from collector.decide.policies.worth import gained_time, move_joules, saved_power
 from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.features.genpack.snapshot import SettledEfficiency, watts_per_core
 from collector.snapshot.columns import sum_by_node
@@ -148,6 +148,7 @@ class Phase:
         self.planned.follow(snapshot.tasks.envelope, self._reserved)
         self.planned.follow(np.ones(len(snapshot.tasks.ids), dtype=self._tasks.dtype), self._tasks)
         self._may_sleep = may_sleep(snapshot)
+        self._emptied: set[int] = set()
         self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
 
     def promote(self) -> None:
@@ -172,11 +173,17 @@ class Phase:
             too_full = f"{nodes.names[row]} has envelopes of {each_percent(ratio[row])}"
             limit = f"limit {settings.relieve_ratio:.0%}"
             self._rooms[generation].hide(int(row))
-            self._schedule(leaving, generation, f"{too_full}, {limit}: move the largest {short}")
+            over = float(np.nanmax(ratio[row])) - settings.fill_ratio
+            # All containers there gain the share that they lack.
+            self._schedule(
+                leaving, generation, over * self._tasks[row], f"{too_full}, {limit}: move the largest {short}"
+            )
             self._rooms[generation].hide(int(row), hidden=False)
 
     def consolidate(self) -> None:
         """Empty nodes whose containers fit elsewhere in their generation, the most available first."""
+        for row in np.flatnonzero((self._generation == Generation.NURSERY) & (self._tasks > 0)).tolist():
+            self.planned.kept[row] = "it is a node of the nursery, which stays on for new containers"
         for generation, room in self._rooms.items():
             # A node that stays on anyway is as good a target as one that runs containers.
             stays_on = self._snapshot.nodes.on & ((self._tasks > 0) | ~self._may_sleep)
@@ -193,13 +200,11 @@ class Phase:
         packed = np.isin(self._generation, _PACKED) & self._may_sleep
         empty_now = packed & reporting(self._snapshot, self._settings) & nodes.accepts & (self._tasks == 0)
         for row in keep_one_on(self._snapshot, self._settings, np.flatnonzero(empty_now)):
-            idle_watts = nodes.power.idle_watts[row]
             generation = Generation(self._generation[row]).name.lower()
-            yield PowerOff(
-                node=nodes.names[row],
-                reasons=(f"no container runs on this {generation} node",),
-                gain_watts=0.0 if np.isnan(idle_watts) else float(idle_watts),
-            )
+            why = f"no container runs on this {generation} node"
+            step = self.planned.switch_off(int(row), why, is_weighed=row in self._emptied)
+            if step is not None:
+                yield step
 
     def _room(self, generation: Generation) -> FreeCapacity:
         nodes = self._snapshot.nodes
@@ -226,12 +231,22 @@ class Phase:
             )
         elif leaving.size:
             age = f"age at least {seconds:g} s"
-            moved = self._schedule(leaving, target, f"the container is old enough for {name} nodes: {age}")
+            # A container gains all of its time in the generation that it belongs to.
+            moved = self._schedule(
+                leaving, target, 1.0, f"the container is old enough for {name} nodes: {age}"
+            )
             some = f"{moved} of {counted(leaving.size, 'container')}"
             self.reasons.append(f"move {some} from {source.name.lower()} to {name} nodes: {age}")
 
-    def _schedule(self, leaving: Rows, generation: Generation, why: str) -> int:
-        """Run the paper's algorithm 1, with its escape; return how many containers move."""
+    def _schedule(self, leaving: Rows, generation: Generation, gain: float, why: str) -> int:
+        """Run the paper's algorithm 1, with its escape; return how many containers move.
+
+        `gain` is the time that containers gain per second by each move.
+        """
+        worths = {
+            task: gained_time(self._snapshot, self._settings, gain, [task]) for task in leaving.tolist()
+        }
+        leaving = leaving[[worths[task].pays for task in leaving.tolist()]]
         tasks, room, name = self._snapshot.tasks, self._rooms[generation], generation.name.lower()
         envelopes = tasks.envelope[leaving]
         known = tasks.group[leaving]
@@ -247,7 +262,8 @@ class Phase:
                 without_place += 1
                 continue
             reason = f"{self._snapshot.nodes.names[target]} is the fullest {name} node with room"
-            self._move(task, target, (why, reason), cost=float(costs[place]))
+            reasons = (why, reason, worths[task].sentence())
+            self._move(task, target, reasons, cost=float(costs[place]))
             for each in self._rooms.values():
                 each.give_back(int(tasks.node[task]), envelope)
             moved += 1
@@ -300,14 +316,22 @@ class Phase:
             return
         costs = move_joules(snapshot, leaving)
         idle_watts = float(snapshot.nodes.power.idle_watts[row])
-        if not np.isnan(idle_watts) and not planned.pays(idle_watts, float(costs.sum())):
+        # The load draws about the same elsewhere; the idle power is saved. Unknown, it is more than none.
+        worth = saved_power(snapshot, self._settings, idle_watts, moved=leaving, off=[row])
+        if not (np.isnan(idle_watts) or worth.pays):
+            planned.kept[row] = f"emptying it {worth.sentence()}"
             return
         targets = empty(room, row, leaving, snapshot.tasks.envelope[leaving], planned)
+        kind = generation.name.lower()
         if targets is None:
+            planned.kept[row] = f"not all of its containers fit on other {kind} nodes in use"
             return
         gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying
-        name, kind = snapshot.nodes.names[row], generation.name.lower()
+        name = snapshot.nodes.names[row]
         why = f"{counted(staying, 'container')} of {name} fit on other {kind} nodes"
+        switched_off = f"{name} can then be switched off"
+        stated = () if np.isnan(idle_watts) else (worth.sentence(),)
+        self._emptied.add(row)
         for task, target, cost in zip(leaving.tolist(), targets.tolist(), costs.tolist(), strict=True):
-            self._move(task, target, (why, f"{name} can then be switched off"), cost=cost, gain=gain)
+            self._move(task, target, (why, switched_off, *stated), cost=cost, gain=gain)
         self.reasons.append(f"{kind} node {name} is emptied")

@@ -93,7 +93,13 @@ def rebalance(snapshot: Snapshot, settings: GenPackSettings) -> Plan:
     phase.relieve()
     phase.consolidate()
     actions = (*phase.woken, *phase.planned.actions, *phase.switch_off())
-    plan = Plan(actions=actions, reasons=tuple(phase.reasons), left=tuple(phase.planned.left))
+    names = snapshot.nodes.names
+    plan = Plan(
+        actions=actions,
+        reasons=tuple(phase.reasons),
+        left=tuple(phase.planned.left),
+        kept={names[row]: why for row, why in phase.planned.kept.items()},
+    )
     return with_watts(snapshot, plan)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from collector.act.why import with_guards
 from collector.common.errors import ApiError
 from collector.decide.answers import (
     PlacementHint,
@@ -19,8 +20,10 @@ from collector.decide.policies.interface import PolicySettings
 from collector.decide.policies.table import POLICIES
 from collector.decide.question import Name, PlacementQuestion, resolve_policy
 from collector.decide.ranking import hint
+from collector.decide.why import explain, find_case
 from collector.runtime.parts import Core
 from collector.runtime.placing import place_now
+from collector.serve.api.control import Api
 from collector.serve.web.descriptions import describe_fields, object_types
 from collector.serve.web.routes import Route, delete, get, post, problem
 from collector.serve.web.scopes import Caller, Scope
@@ -63,16 +66,24 @@ class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """Settings of the policy. Default: as configured."""
     moves: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     """Maximum number of moves; overrides the setting `moves`."""
+    why: Name | None = None
+    """Name of a node, or name or id of a container: also explain why the plan does not empty or move it. This
+    takes as long as some twenty plans."""
 
 
-async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
+async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
     """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
     # A plan for a large cluster takes seconds.
     async with core.planning:
         snapshot, control = await core.snapshot(), core.config.control
-        made = await core.worker.run(chosen.rebalance, snapshot)
+        why = None
+        if question.why is None:
+            made = await core.worker.run(chosen.rebalance, snapshot)
+        else:
+            made, why = await core.worker.run(explain, find_case(snapshot, chosen, question.why))
+            why = with_guards(core.control.actor.situation.guard_context, snapshot, made, why)
     return PlanHint(
         policy=chosen.policy.name,
         at=snapshot.at,
@@ -83,6 +94,7 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
         alert_policy=control.policy,
         watts_before=made.watts_before,
         watts_after=made.watts_after,
+        why=why,
     )
 
 

@@ -34,9 +34,9 @@ from collector.decide.policies.stability import (
     keeps_awake,
     may_sleep,
     may_wake,
-    move_joules,
     with_watts,
 )
+from collector.decide.policies.worth import Measure, move_joules, weigh
 from collector.snapshot.columns import CPU, MEMORY, coalesce, first_known, sum_by_node
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLISHED, Overload, overloaded
@@ -232,10 +232,10 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
         underused = f"{name} is underused ({used[node]:.0%} CPU) and can be emptied"
         found = _elsewhere(cluster, rows, closed)
         added = sum(choice.added_watts for choice in found.values())
-        cost = float(move_joules(cluster.snapshot, rows).sum())
-        if len(found) < rows.size or not (
-            added >= UNKNOWN_WATTS or cluster.planned.pays(freed - added, cost)
-        ):
+        # The published rule does not count earlier moves, or switching.
+        stays = np.full(rows.size, np.inf)
+        worth = weigh(Measure.POWER, freed - added, move_joules(cluster.snapshot, rows), stays, settings)
+        if len(found) < rows.size or not (added >= UNKNOWN_WATTS or worth.pays):
             for task in found:
                 cluster.planned.put(task, node)
             continue

@@ -176,7 +176,7 @@ async def test_plan_leaves_the_node_of_the_collector_on_and_one_with_other_work(
     own = f"{socket.gethostname()}.example.org"
     await collector.send(sample(own, 0.0), sample("database", 4.0), sample("idle", 0.0))
     out = await printed(collector, capsys, "plan")
-    assert "  1. switch idle off (saves 50.0 W)" in out
+    assert "  1. switch idle off (saves 50.0 W, costs " in out
     assert "1 action, from 150.0 W to 100.0 W, which saves 50.0 W." in out
     assert "only node" not in out
 
@@ -190,7 +190,7 @@ def test_what_an_emptied_node_saves_is_shown_once() -> None:
         at=START,
         timer_policy="",
         alert_policy="draps",
-        actions=(move("a"), move("c"), PowerOff(node="a", gain_watts=50.0, reasons=())),
+        actions=(move("a"), move("c"), PowerOff(node="a", gain_watts=50.0, cost_joules=900.0, reasons=())),
         reasons=(),
         left=(),
         watts_before=200.0,
@@ -201,8 +201,24 @@ def test_what_an_emptied_node_saves_is_shown_once() -> None:
     assert lines == [
         "  1. move web from a to b (costs 9 J)",
         "  2. move web from c to b (saves 6.0 W, costs 9 J)",
-        "  3. switch a off (saves 50.0 W)",
+        "  3. switch a off (saves 50.0 W, costs 900 J)",
     ]
+
+
+async def test_plan_explains_why_a_node_stays_on(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("database", 4.0), sample("idle", 0.0))
+    off = (await printed(collector, capsys, "plan", "--why", "idle")).splitlines()
+    assert off[0].startswith("idle is emptied or switched off by policy least-watts (")
+    assert off[1].startswith("  switch idle off (saves 50.0 W, costs ")
+    stays = (await printed(collector, capsys, "plan", "--why", "database")).splitlines()
+    assert stays[0].startswith("database is not emptied or switched off by policy least-watts (")
+    assert stays[1] == "  order: others are emptied first"
+    assert stays[3].startswith("  power: database uses 50.0% of its CPU outside containers")
+    assert stays[4] == "       what would change it: the label wattpack.power=allowed on the node"
+    found = json.loads(await printed(collector, capsys, "plan", "--why", "database", "--json"))
+    assert [each["kind"] for each in found["obstacles"]] == ["order", "power"]
 
 
 async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_suffice(

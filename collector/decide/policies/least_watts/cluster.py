@@ -207,6 +207,25 @@ class LeastWattsCluster:
         rows, risk = rows[accepted], risk[accepted].max(axis=1)
         return self._cheapest(task, rows[risk == risk.min(initial=np.inf)], of=rows.size)
 
+    def why_nowhere(self, task: int, source: int, among: Flags) -> str:
+        """Return why `safest` finds no node for a task: what those of some nodes lack."""
+        name, some = self.snapshot.tasks.names[task], among.copy()
+        some[source] = False
+        open_to = self.open_to(task, source, among)
+        fits = open_to[self._fits_now(task, open_to)]
+        count = int(some.sum())
+        lacks = (
+            (
+                count - open_to.size,
+                "closed to it by reservations, constraints, its last move or its replicas",
+            ),
+            (open_to.size - fits.size, "without room for what it uses"),
+            (fits.size, "short too often with it"),
+        )
+        found = ", ".join(f"{number} {why}" for number, why in lacks if number)
+        others = f"{counted(count, 'other node')} in use that need not be emptied"
+        return f"{name} finds no place on {others}" + (f": {found}" if found else "")
+
     def _is_accepted(self, risk: Floats) -> Flags:
         accepted: Flags = np.all(risk <= self.bounds, axis=1)
         return accepted

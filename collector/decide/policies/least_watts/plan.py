@@ -6,19 +6,22 @@ excess along. A node is emptied only if all its containers find a place within t
 containers first, and within the budget of moves.
 """
 
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
 
-from collector.common.arrays import Flags, Rows
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
-from collector.decide.policies.actions import PowerOff, PowerOn
+from collector.decide.policies.actions import PowerOn
 from collector.decide.policies.filters import node_filters
 from collector.decide.policies.interface import Plan
 from collector.decide.policies.least_watts.cluster import Choice, LeastWattsCluster
 from collector.decide.policies.least_watts.settings import LeastWattsSettings
 from collector.decide.policies.least_watts.usage import WINDOW_SECONDS
-from collector.decide.policies.stability import keep_one_on, may_sleep, move_joules, with_watts
+from collector.decide.policies.stability import keep_one_on, may_sleep, with_watts
+from collector.decide.policies.worth import Worth, gained_time, move_joules, saved_power
 from collector.snapshot.columns import CPU
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -53,7 +56,7 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     strain = _strain(cluster)
     _relieve(cluster, strained=strain is not None)
     emptied = _empty(cluster) if strain is None else set()
-    names, watts = snapshot.nodes.names, np.nan_to_num(snapshot.nodes.watts, nan=0.0)
+    names = snapshot.nodes.names
     idle = np.flatnonzero((cluster.tasks == 0) & cluster.planned.may_receive & may_sleep(snapshot))
     wake = [
         PowerOn(node=names[row], reasons=("no node that is on has room for a container that must move",))
@@ -65,22 +68,22 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
             : max(settings.spare_nodes - idle.size, 0)
         ]
     ]
+    planned = cluster.planned
     sleep = [
-        PowerOff(
-            node=names[row],
-            reasons=("it is emptied" if row in emptied else "nothing runs there",),
-            gain_watts=float(watts[row]),
+        planned.switch_off(
+            row, "it is emptied" if row in emptied else "nothing runs there", is_weighed=row in emptied
         )
-        for row in keep_one_on(snapshot, settings, idle[settings.spare_nodes :])
+        for row in keep_one_on(snapshot, settings, idle[settings.spare_nodes :]).tolist()
     ]
     plan = Plan(
-        actions=(*wake, *cluster.planned.actions, *sleep),
+        actions=(*wake, *planned.actions, *(each for each in sleep if each is not None)),
         reasons=(
             cluster.margins.reason(settings.short_ratio),
             cluster.usage.shares.reason(),
             *(() if strain is None else (strain,)),
         ),
-        left=tuple(cluster.planned.left),
+        left=tuple(planned.left),
+        kept={names[row]: why for row, why in planned.kept.items()},
     )
     return with_watts(snapshot, plan)
 
@@ -133,7 +136,8 @@ def _relieve_node(cluster: LeastWattsCluster, node: int, risk: float, *, straine
                 name = cluster.snapshot.nodes.names[node]
                 cluster.planned.left.append(f"{name} is short {risk:.1%} of the time, and no node has room")
                 return
-        _move_off(cluster, task, choice, node, risk)
+        if not _move_off(cluster, task, choice, node, risk):
+            return
 
 
 def _strain(cluster: LeastWattsCluster) -> str | None:
@@ -152,16 +156,22 @@ def _strain(cluster: LeastWattsCluster) -> str | None:
     )
 
 
-def _move_off(cluster: LeastWattsCluster, task: int, choice: Choice, node: int, risk: float) -> None:
-    cluster.planned.put(task, choice.node)
+def _move_off(cluster: LeastWattsCluster, task: int, choice: Choice, node: int, risk: float) -> bool:
+    """Move a container off a short node, if the containers there gain more time than the move takes."""
+    snapshot, planned = cluster.snapshot, cluster.planned
+    stays_short = bool(cluster.stays_short(np.array([node]))[0])
+    gain = (1.0 if stays_short else risk) * float(cluster.tasks[node])
+    worth = gained_time(snapshot, cluster.settings, gain, [task])
+    name = snapshot.nodes.names[node]
+    short = f"{name} is short and is expected to be short {risk:.1%} of the time"
+    if not worth.pays:
+        planned.left.append(f"{short}: to move {snapshot.tasks.names[task]} {worth.sentence()}")
+        return False
+    planned.put(task, choice.node)
     cluster.awake[choice.node], cluster.spare[choice.node] = True, False
-    name = cluster.snapshot.nodes.names[node]
-    cluster.planned.add(
-        task,
-        choice.node,
-        (f"{name} is short and is expected to be short {risk:.1%} of the time", choice.why()),
-        cost_joules=float(move_joules(cluster.snapshot, np.array([task]))[0]),
-    )
+    cost = float(move_joules(snapshot, np.array([task]))[0])
+    planned.add(task, choice.node, (short, choice.why(), worth.sentence()), cost_joules=cost)
+    return True
 
 
 def _empty(cluster: LeastWattsCluster) -> set[int]:
@@ -182,11 +192,32 @@ def _empty(cluster: LeastWattsCluster) -> set[int]:
         node = int(_first_to_empty(cluster, candidates)[0])
         tried.add(node)
         rows = cluster.planned.leavers(node)
-        if rows.size == cluster.tasks[node] and _empty_one(cluster, node, rows, stays):
+        if rows.size != cluster.tasks[node]:
+            stay = counted(int(cluster.tasks[node]) - rows.size, "container")
+            cluster.planned.kept[node] = f"{stay} there may not leave, or came in this plan"
+        elif _empty_one(cluster, node, rows, stays):
             emptied.add(node)
-        else:
-            failed += 1
+            continue
+        failed += 1
+    _keep_untried(cluster, np.flatnonzero(cluster.awake & sleeps), tried, budget)
     return emptied
+
+
+def _keep_untried(cluster: LeastWattsCluster, rows: Rows, tried: AbstractSet[int], budget: float) -> None:
+    """Note why nodes were not even tried."""
+    planned = cluster.planned
+    allowed = max(min(planned.room, int(budget - len(planned.actions))), 0)
+    for row in rows.tolist():
+        if row in tried:
+            continue
+        moves = int(cluster.tasks[row])
+        planned.kept[row] = (
+            f"emptying it takes {counted(moves, 'move')}, and the budget allows {allowed} more"
+            if moves > allowed
+            else "it is the last node in use"
+            if cluster.awake.sum() <= 1
+            else f"{_TRIED} nodes with fewer containers could not be emptied either"
+        )
 
 
 def _first_to_empty(cluster: LeastWattsCluster, rows: Rows) -> Rows:
@@ -202,30 +233,69 @@ def _stays(cluster: LeastWattsCluster, sleeps: Flags) -> Flags:
 
 
 def _empty_one(cluster: LeastWattsCluster, node: int, rows: Rows, stays: Flags) -> bool:
-    costs = move_joules(cluster.snapshot, rows)
+    """Empty a node if all its containers find a place, and the saved power is worth it."""
+    snapshot, planned = cluster.snapshot, cluster.planned
     before = cluster.watts()
-    if not cluster.planned.pays(float(before[node]), float(costs.sum())):
+    most = saved_power(snapshot, cluster.settings, float(before[node]), moved=rows, off=[node])
+    if not most.pays:
+        planned.kept[node] = f"emptying it {most.sentence()}"
         return False
     found: list[tuple[int, Choice]] = []
-    for task in rows[np.argsort(-cluster.usage.expected[rows, CPU], kind="stable")]:
-        choice = cluster.safest(int(task), node, stays & cluster.awake)
+    risks: dict[int, float] = {}
+    for task in rows[np.argsort(-cluster.usage.expected[rows, CPU], kind="stable")].tolist():
+        choice = cluster.safest(task, node, stays & cluster.awake)
         if choice is None:
+            planned.kept[node] = cluster.why_nowhere(task, node, stays & cluster.awake)
             break
-        cluster.planned.put(int(task), choice.node)
-        found.append((int(task), choice))
-    gain = float(before.sum() - cluster.watts().sum())
-    if len(found) < rows.size or not cluster.planned.pays(gain, float(costs.sum())):
-        for task, _ in found:
-            cluster.planned.put(task, node)
-        return False
-    name, moves = cluster.snapshot.nodes.names[node], counted(int(rows.size), "move")
-    for task, choice in found:
-        cluster.planned.add(
-            task,
-            choice.node,
-            (f"empty {name}: saves {gain:.0f} W for {moves}", choice.why()),
-            gain_watts=gain / rows.size,
-            cost_joules=float(costs.mean()),
-        )
+        risks.setdefault(choice.node, _risk_of(cluster, choice.node))
+        planned.put(task, choice.node)
+        found.append((task, choice))
+    else:
+        worth = _worth_of_emptying(cluster, node, rows, before, risks)
+        if worth.pays:
+            _add_moves(cluster, node, found, worth)
+            return True
+        planned.kept[node] = f"emptying it {worth.sentence()}"
+    for task, _ in found:
+        planned.put(task, node)
+    return False
+
+
+def _risk_of(cluster: LeastWattsCluster, node: int) -> float:
+    return float(cluster.risk(np.array([node])).max())
+
+
+def _worth_of_emptying(
+    cluster: LeastWattsCluster, node: int, rows: Rows, before: Floats, risks: Mapping[int, float]
+) -> Worth:
+    """Weigh the moves that the planned cluster has made, which began with these watts and risks of nodes.
+
+    The power curves have errors of their own; each window in which a node will be short costs another move.
+    """
+    snapshot, settings = cluster.snapshot, cluster.settings
+    change = before - cluster.watts()
+    errors = change * np.nan_to_num(snapshot.nodes.power.error_ratio, nan=0.0)
+    more = sum(max(_risk_of(cluster, each) - risk, 0.0) for each, risk in risks.items())
+    again = more * settings.payback_seconds / WINDOW_SECONDS
+    return saved_power(
+        snapshot,
+        settings,
+        float(change.sum()),
+        moved=rows,
+        off=[node],
+        error_watts=float(np.sqrt(np.square(errors).sum())),
+        risk_joules=again * float(move_joules(snapshot, rows).mean()),
+    )
+
+
+def _add_moves(
+    cluster: LeastWattsCluster, node: int, found: Sequence[tuple[int, Choice]], worth: Worth
+) -> None:
+    name, moves = cluster.snapshot.nodes.names[node], counted(len(found), "move")
+    costs = move_joules(cluster.snapshot, np.array([task for task, _ in found]))
+    why = f"empty {name}: saves {worth.gain:.0f} W for {moves}"
+    for (task, choice), cost in zip(found, costs.tolist(), strict=True):
+        gain = worth.gain / len(found)
+        reasons = (why, choice.why(), worth.sentence())
+        cluster.planned.add(task, choice.node, reasons, gain_watts=gain, cost_joules=cost)
     cluster.awake[node], cluster.spare[node] = False, True
-    return True

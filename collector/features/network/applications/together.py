@@ -15,7 +15,8 @@ from collector.common.text import counted
 from collector.decide.policies.filters import OpenNodes
 from collector.decide.policies.interface import Plan, Stability
 from collector.decide.policies.planned import PlannedCluster
-from collector.decide.policies.stability import move_joules, with_watts
+from collector.decide.policies.stability import with_watts
+from collector.decide.policies.worth import gained_time, move_joules
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     describe_pair,
@@ -70,7 +71,7 @@ class _Planner:
         solve: Solve,
     ) -> None:
         self._snapshot, self._applications, self._delays = snapshot, applications, delays
-        self._solve = solve
+        self._solve, self._settings = solve, settings
         self.planned = PlannedCluster(snapshot, settings)
         self.reasons: list[str] = []
         self._free = free_amounts(snapshot)
@@ -223,10 +224,19 @@ class _Planner:
         for task, target in order:
             self.planned.put(task, target)
         after = self._longest(members)[2]
+        # Every member waits that much less for the others.
+        less = 1.0 - after / before if before > 0.0 and np.isfinite(before) else 1.0
+        rows = [task for task, _ in order]
+        worth = gained_time(self._snapshot, self._settings, less * members.rows.size, rows)
+        if not worth.pays:
+            for task, _ in order:
+                self.planned.put(task, int(self._snapshot.tasks.node[task]))
+            self._leave(apart, f"to bring it together {worth.sentence()}")
+            return
         gain = (
             f"brings application {members.name} together with {counted(len(order), 'move')}: its longest"
             f" round-trip time falls from {milliseconds(before)} to {milliseconds(after)}"
         )
         self.reasons.append(gain)
         for (task, target), cost in zip(order, joules.tolist(), strict=True):
-            self.planned.add(task, target, (apart, gain), cost_joules=cost)
+            self.planned.add(task, target, (apart, gain, worth.sentence()), cost_joules=cost)

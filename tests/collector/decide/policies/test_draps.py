@@ -356,7 +356,7 @@ def test_an_alert_about_a_busy_disk_is_judged_by_its_time_and_not_by_its_through
     ]
     plan = rebalance(assemble([short, streams, seeks], tasks), SETTINGS)
     assert moves(plan) == {"db": "b"}
-    first, second = plan.actions[0].reasons
+    first, second, _ = plan.actions[0].reasons
     assert first.startswith("a is short of disk (96.0% busy or waited for); ")
     assert second == "b has the most disk available of any node without the service (90.0%)"
     assert moves(rebalance(assemble([short, seeks], tasks), SETTINGS)) == {}

@@ -1,6 +1,7 @@
 """Rules for every policy, also of replay, on random clusters; a new one is covered without a change here."""
 
 import gc
+import re
 import weakref
 from collections import Counter
 from dataclasses import replace
@@ -15,6 +16,7 @@ from collector.decide.policies.admission.record import ShortageRecord
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import Plan, Policy, Rejection, Stability
 from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.policies.table import POLICIES as LIVE_POLICIES
 from collector.decide.ranking import rank
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from tests.collector.decide.policies.clusters import random_cluster, random_request
@@ -28,6 +30,7 @@ placing = pytest.mark.parametrize("policy", PLACING, ids=lambda policy: policy.n
 moving = pytest.mark.parametrize("policy", MOVING, ids=lambda policy: policy.name)
 fifty = settings(max_examples=50)
 _ROUNDING = 1e-6
+_WORTH = re.compile(r"^gains ([\d.]+) .* for .*; it must gain more than ([\d.]+) ")
 
 
 def plan_of(policy: Policy, snapshot: Snapshot) -> Plan:
@@ -233,3 +236,19 @@ def test_a_plan_has_no_more_moves_than_it_may(policy: Policy) -> None:
 
 def test_each_policy_has_a_name_of_its_own_and_a_summary() -> None:
     assert all(POLICIES[policy.name] is policy and policy.summary for policy in [*PLACING, *MOVING])
+
+
+@pytest.mark.parametrize(
+    "policy", [each for each in LIVE_POLICIES.values() if each.rebalance], ids=lambda policy: policy.name
+)
+@given(seed=SEEDS)
+@fifty
+def test_every_move_and_every_switch_states_a_gain_that_is_worth_its_cost(policy: Policy, seed: int) -> None:
+    snapshot = random_cluster(seed, calm=False).snapshot()
+    for action in plan_of(policy, snapshot).actions:
+        if not isinstance(action, Move | PowerOff):
+            continue
+        found = [each for reason in action.reasons for each in _WORTH.findall(reason)]
+        has_curve = not np.isnan(snapshot.nodes.power.idle_watts[snapshot.nodes.index[action.node]])
+        assert len(found) == 1 or (not found and not has_curve)
+        assert all(float(gain) >= float(needed) for gain, needed in found)

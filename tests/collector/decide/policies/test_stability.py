@@ -15,12 +15,11 @@ from collector.decide.policies.stability import (
     may_leave,
     may_receive,
     may_wake,
-    move_joules,
     no_return_nodes,
     reporting,
 )
 from collector.snapshot.tables import NOWHERE
-from tests.collector.decide.policies.clusters import CURVE, amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 from wire.resources import Quantities
@@ -98,13 +97,6 @@ def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
     )
 
 
-def test_a_move_must_save_its_energy_within_the_payback_time() -> None:
-    moves = PlannedCluster(assemble([node()]), Stability(payback_seconds=100.0))
-    assert moves.pays(gain_watts=1.0, cost_joules=99.0)
-    assert not moves.pays(gain_watts=1.0, cost_joules=100.0)
-    assert not moves.pays(gain_watts=0.0, cost_joules=0.0)
-
-
 def test_a_node_just_filled_is_not_relieved_at_once() -> None:
     with pytest.raises(UserError, match="moved off a node that was just filled"):
         FillLimits(fill_ratio=0.9, relieve_ratio=0.9)
@@ -115,13 +107,3 @@ def test_a_node_just_filled_is_not_relieved_at_once() -> None:
 def test_one_resource_above_the_ratio_is_enough() -> None:
     taken = np.array([[0.5, 0.91, np.nan, 0.0], [0.9, 0.9, np.nan, 0.9]])
     assert any_above(taken, 0.9).tolist() == [True, False]
-
-
-def test_a_move_costs_what_the_container_draws_while_it_runs_twice() -> None:
-    """A core of four, on a curve of 15 W for the first quarter, for as long as 1 GB takes at 125 MB/s."""
-    need = Quantities(1.0, 10**9)
-    facts = TaskFacts(id="1", node="a", used=need, envelope=need)
-    metered = node(capacity=Quantities(4.0, 10**12), used=Quantities(1.0, 10**9), curve=CURVE)
-    expected = 8.0 * (15.0 + 8.0 * 10**9 / 10**12)
-    assert move_joules(assemble([metered], [facts]), np.array([0])) == pytest.approx([expected])
-    assert move_joules(assemble([node()], [facts]), np.array([0])).tolist() == [0.0]

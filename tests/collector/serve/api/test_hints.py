@@ -297,6 +297,26 @@ async def test_a_plan_moves_a_container_off_the_bottleneck(asker: Asker) -> None
     assert (plan["actions"], plan["left"]) == ([], ["hot stays short of cpu: a plan has at most 0 moves"])
 
 
+async def test_a_plan_says_why_it_leaves_a_container(asker: Asker) -> None:
+    hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
+    await asker.send(alarmed("hot", (hungry,)), sample("cool", 1.0))
+    _, plan = await asker.post(encode({"policy": "draps", "why": "hungry"}), "/v1/hints/rebalance")
+    assert plan["why"]["planned"] == plan["actions"]
+    _, plan = await asker.post(
+        encode({"policy": "draps", "moves": 0, "why": "hungry"}), "/v1/hints/rebalance"
+    )
+    (obstacle,) = plan["why"]["obstacles"]
+    assert (obstacle["kind"], obstacle["change"]) == (
+        "budget",
+        "a later plan, or more moves and moves_per_day",
+    )
+    refusal = await asker.refusal("/v1/hints/rebalance", why="cold")
+    assert (refusal["field"], refusal["detail"]) == (
+        "$.why",
+        "there is no node or container 'cold': did you mean 'cool'?",
+    )
+
+
 async def test_a_plan_without_a_target_has_a_reason(asker: Asker) -> None:
     await asker.send(alarmed("hot", ()))
     _, plan = await asker.post(encode({"policy": "draps"}), "/v1/hints/rebalance")
