@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from collector.common.arrays import Flags, Floats
-from collector.features.promises.ledger.promises import Promise, gini, is_broken
+from collector.features.promises.ledger.penalties import gini, is_broken
+from collector.features.promises.ledger.promises import Promise
 from replay.simulation.results import ContentionResult
 
 Interval = Mapping[str, Floats]
