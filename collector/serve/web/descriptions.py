@@ -84,6 +84,7 @@ _EXAMPLES: Json = {
     "memory_bytes": 536_870_912,
     "cpu_cores": 0.5,
     "by": "service",
+    "sha256": "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
 }
 
 
