@@ -10,8 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -22,9 +21,9 @@ from collector.act.journal import Journal, open_journal
 from collector.act.lease import Lease, lease_path
 from collector.act.planner import ROOM_POLICY, Decider, Planner, plan_room, room_seconds
 from collector.act.queue_events import QueueState, promised_tasks
-from collector.act.records import Decision, DecisionOutcome, Trigger
+from collector.act.records import Decision, Trigger
 from collector.act.situation import Situation
-from collector.act.verification import alerts, load
+from collector.act.verdicts.follow_up import follow_up
 from collector.common.errors import LimitError, WorkerUnavailable
 from collector.common.extensions import extend
 from collector.common.outages import Dependency
@@ -277,28 +276,6 @@ class ControlLoop:
         if chosen.policy.keeps_promises:
             # Its own stops and starts do not count as events.
             self._queue = QueueState.of(await self.actor.situation.snapshot())
-
-
-async def follow_up(situation: Situation) -> None:
-    """Record the effects of ended decisions once they can be measured: the end of bottlenecks, the load."""
-    outcomes = (DecisionOutcome.DONE, DecisionOutcome.PARTLY)
-    waiting = [
-        each for each in situation.journal.decisions() if each.after is None and each.outcome in outcomes
-    ]
-    if not waiting:
-        return
-    now, snapshot = situation.core.clock(), await situation.snapshot()
-    for decision in waiting:
-        if decision.ended_at is None:
-            continue
-        changes: dict[str, Any] = {}
-        answered = frozenset(each.node for each in decision.alerts)
-        if answered and decision.healed_seconds is None and not alerts(snapshot, answered):
-            changes["healed_seconds"] = now - decision.at
-        if now - decision.ended_at >= situation.settings.settle_seconds:
-            changes["after"] = load(snapshot, frozenset(decision.before.used_ratios))
-        if changes:
-            await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
 
 
 def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:
