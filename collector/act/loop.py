@@ -154,17 +154,18 @@ class ControlLoop:
             self._recovered = True
 
     async def _decide_and_act(self) -> None:
-        if self._alert_policy is not None:
-            decision = await self.actor.planner.answer_alerts(self._alert_policy)
+        if (alert_policy := self._cautious(self._alert_policy)) is not None:
+            decision = await self.actor.planner.answer_alerts(alert_policy)
             if decision is not None:
                 await self.actor.executor.carry_out(decision)
         if await self._run_controllers(before_timer=True):
             await follow_up(self.actor.situation)
             return
-        if self._timer_policy is not None and await self._is_due(self._timer_policy):
+        timer_policy = self._cautious(self._timer_policy)
+        if timer_policy is not None and await self._is_due(timer_policy):
             ran_at, self._timer_ran_at = self._timer_ran_at, self._core.clock()
             try:
-                await self._run_timer_policy(self._timer_policy)
+                await self._run_timer_policy(timer_policy)
             except WorkerUnavailable:
                 self._timer_ran_at = ran_at
                 raise
@@ -172,10 +173,13 @@ class ControlLoop:
         await self._run_controllers(before_timer=False)
         await follow_up(self.actor.situation)
 
+    def _cautious(self, chosen: PolicyChoice | None) -> PolicyChoice | None:
+        return None if chosen is None else self.actor.situation.cautious(chosen)
+
     async def _run_controllers(self, *, before_timer: bool) -> bool:
         """Run these controllers until one ends the round; return whether one did."""
         for each in self._controllers.values():
-            if each.is_before_timer is before_timer and await each.run(self._alert_policy):
+            if each.is_before_timer is before_timer and await each.run(self._cautious(self._alert_policy)):
                 return True
         return False
 

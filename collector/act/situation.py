@@ -25,6 +25,7 @@ from collector.act.verdicts.learning import SpentAnswers, services_on, spent_ans
 from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.decide.policies.actions import Cut, Resize, SizeBounds
+from collector.decide.policies.resolve import PolicyChoice
 from collector.runtime.parts import Core
 from collector.snapshot.pending import with_waiting
 from collector.snapshot.tables import Snapshot
@@ -75,6 +76,10 @@ class Situation:
     def in_motion(self) -> int:
         """Number of steps that are started and not ended."""
         return sum(step.state in IN_MOTION for _, step in self.journal.started_steps(self.core.clock()))
+
+    def cautious(self, chosen: PolicyChoice) -> PolicyChoice:
+        """Return a policy as cautious as its decisions have taught."""
+        return chosen.with_caution(self.cautions.get(chosen.policy.name, 1.0))
 
     @property
     def trouble(self) -> str | None:

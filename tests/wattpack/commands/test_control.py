@@ -92,8 +92,8 @@ def test_decision_has_reasons_outcome_and_effect() -> None:
         "    not done: memory on gamma stays short",
         "    based on an old state: the manager is away",
         (
-            "    after 60 min: helped; cpu alert of alpha ended after 12 s (60% of those left alone do), 97% ->"
-            " 40%, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short before, 0.5"
+            "    after 60 min: helped; cpu alert of alpha ended after 12 s (60% of those left alone do), 97%"
+            " -> 40%, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short before, 0.5"
             " after"
         ),
     ]
