@@ -63,7 +63,7 @@ def pinned(cluster: Cluster, collector: Collector, watch_seconds: float) -> list
     steps = sum(len(each["steps"]) for each in collector.decisions())
     moved = sum(cluster.places(name) != ["node2"] for name in ("small", "hog"))
     return [
-        Figure(name="pinned_explained", value=int(explained), unit="of 1 run", at_least=1),
+        Figure(name="pinned_explained", value=int(bool(explained)), unit="of 1 run", at_least=1),
         Figure(name="pinned_steps", value=steps, unit=f"steps within {watch_seconds:g} s", at_most=0),
         Figure(name="pinned_moved", value=moved, unit="services", at_most=0),
     ]

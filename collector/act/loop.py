@@ -21,7 +21,7 @@ from collector.act.journal import Journal, open_journal
 from collector.act.lease import Lease, lease_path
 from collector.act.planner import ROOM_POLICY, Decider, Planner, plan_room, room_seconds
 from collector.act.queue_events import QueueState, promised_tasks
-from collector.act.records import Decision, Trigger
+from collector.act.records import Decision, Goal, Trigger
 from collector.act.situation import Situation
 from collector.act.verdicts.follow_up import follow_up
 from collector.common.errors import LimitError, WorkerUnavailable
@@ -72,6 +72,11 @@ class Controller:
     async def run(self, alert_policy: PolicyChoice | None) -> bool:
         """Decide and act; return whether the round ends here, so that the effect can show."""
         raise NotImplementedError
+
+    def goal_of(self, decision: Decision) -> Goal | None:
+        """Return what it made a decision for, as it is now; None if power and alerts tell."""
+        del decision
+        return None
 
 
 AnyController = TypeVar("AnyController", bound=Controller)
@@ -159,7 +164,7 @@ class ControlLoop:
             if decision is not None:
                 await self.actor.executor.carry_out(decision)
         if await self._run_controllers(before_timer=True):
-            await follow_up(self.actor.situation)
+            await follow_up(self.actor.situation, self._goal_of)
             return
         timer_policy = self._cautious(self._timer_policy)
         if timer_policy is not None and await self._is_due(timer_policy):
@@ -171,7 +176,10 @@ class ControlLoop:
                 raise
         await self._start_waiting()
         await self._run_controllers(before_timer=False)
-        await follow_up(self.actor.situation)
+        await follow_up(self.actor.situation, self._goal_of)
+
+    def _goal_of(self, decision: Decision) -> Goal | None:
+        return next((goal for each in self._controllers.values() if (goal := each.goal_of(decision))), None)
 
     def _cautious(self, chosen: PolicyChoice | None) -> PolicyChoice | None:
         return None if chosen is None else self.actor.situation.cautious(chosen)

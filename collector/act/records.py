@@ -164,6 +164,17 @@ class AlertEffect(msgspec.Struct, frozen=True, kw_only=True):
     """Services on the node now."""
 
 
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a feature decides for, such as the response time of a service."""
+
+    what: str
+    """What is measured."""
+    value: float | None
+    """Its value at the time of the verdict; null if it is unknown."""
+    most: float
+    """The value that it is to stay below."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The measured effect of a decision, some time after it."""
 
@@ -172,6 +183,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     effect: Effect
     alerts: tuple[AlertEffect, ...] = ()
+    """What became of the alerts that it answered."""
+    goal: Goal | None = None
+    """What an elastic service was scaled for; null for other decisions."""
     promised_watts: float | None = None
     """Power that its steps were to save; negative if they were to use more. Null if it is unknown."""
     saved_watts: float | None = None
@@ -191,7 +205,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     cost_joules: float = 0.0
     """Energy of the moves."""
     meanwhile: tuple[str, ...] = ()
-    """Ids of other decisions that changed the same nodes in the measured periods."""
+    """Ids of other decisions that changed the same nodes or services in the measured periods."""
 
 
 class DecisionOutcome(StrEnum):

@@ -84,11 +84,22 @@ def _describe(action: Json) -> str:
 def _effect(decision: Json) -> Iterator[str]:
     """A line for each verdict: promised, and measured."""
     for verdict in decision["verdicts"]:
-        minutes = verdict["after_seconds"] / 60
-        yield f"after {minutes:g} min: {verdict['effect']}; {'; '.join(_figures(verdict))}"
+        when = _duration(verdict["after_seconds"])
+        yield f"after {when}: {verdict['effect']}; {'; '.join(_figures(verdict))}"
+
+
+def _duration(seconds: float) -> str:
+    """`90 s`, `10 min`, `1 h` or `24 h`."""
+    unit, size = next(
+        ((unit, size) for unit, size in (("h", 3600), ("min", 60)) if seconds >= size), ("s", 1)
+    )
+    return f"{seconds / size:.3g} {unit}"
 
 
 def _figures(verdict: Json) -> Iterator[str]:
+    if (goal := verdict["goal"]) is not None:
+        value = "unknown" if goal["value"] is None else f"{goal['value']:.3g}"
+        yield f"{goal['what']} {value}, at most {goal['most']:.3g}"
     for alert in verdict["alerts"]:
         ended = alert["closed_seconds"]
         what = "is still open" if ended is None else f"ended after {ended:.0f} s"

@@ -11,13 +11,21 @@ from collector.act.records import (
     Decision,
     DecisionOutcome,
     Effect,
+    Goal,
     Step,
     Trigger,
     Verdict,
 )
 from collector.act.verdicts.saving import PowerEvidence, Saving, measure_saving
 from collector.common.reported_alerts import KEPT
-from collector.decide.policies.actions import Move, PowerOff, PowerOn, Relocation, affected_nodes
+from collector.decide.policies.actions import (
+    Move,
+    PowerOff,
+    PowerOn,
+    Relocation,
+    ServiceAction,
+    affected_nodes,
+)
 from wire.resources import Resource
 
 _FEWEST_ALONE = 5
@@ -53,6 +61,8 @@ class Evidence:
     """Services that run on the nodes of these alerts."""
     power: PowerEvidence | None = None
     """None if the period is too short for the energy accounts."""
+    goal: Goal | None = None
+    """What the decision was for, if a feature made it."""
     others: Sequence[Decision] = ()
     """All decisions."""
 
@@ -120,23 +130,32 @@ def assess(decision: Decision, after_seconds: float, evidence: Evidence) -> Verd
     ended_at = decision.at if decision.ended_at is None else decision.ended_at
     nodes, period = changed_nodes(decision), (decision.at - after_seconds, ended_at + after_seconds)
     others = [each for each in evidence.others if each.id != decision.id and has_acted(each)]
-    meanwhile = [each for each in others if changed_nodes(each) & nodes and _overlaps(each, *period)]
+    meanwhile = [
+        each
+        for each in others
+        if _overlaps(each, *period)
+        and (changed_nodes(each) & nodes or _scaled_services(each) & _scaled_services(decision))
+    ]
     alerts = tuple(
         _alert_effect(each, decision, after_seconds, evidence) for each in answered_alerts(decision)
     )
     saving, promised = _saving(decision, nodes, others, meanwhile, evidence), promised_watts(decision)
     moved = relocations(decision)
-    elsewhere = nodes - {each.node for each in alerts}
     before, after = (period[0], decision.at), (ended_at, period[1])
-    is_short_elsewhere = (_short_seconds(evidence.alerts, elsewhere, *after) or 0.0) > (
-        _short_seconds(evidence.alerts, elsewhere, *before) or 0.0
-    )
-    on_alerts = _effect_on_alerts(alerts, is_short_elsewhere=is_short_elsewhere)
+    elsewhere = nodes - {each.node for each in alerts}
+    short_elsewhere = [_short_seconds(evidence.alerts, elsewhere, *each) or 0.0 for each in (before, after)]
+    if alerts:
+        effect = _effect_on_alerts(alerts, is_short_elsewhere=short_elsewhere[1] > short_elsewhere[0])
+    elif evidence.goal is not None:
+        effect = _effect_on_goal(evidence.goal, decision, meanwhile)
+    else:
+        effect = _effect_on_power(promised, saving)
     return Verdict(
         after_seconds=after_seconds,
         at=evidence.now,
-        effect=on_alerts if alerts else _effect_on_power(promised, saving),
+        effect=effect,
         alerts=alerts,
+        goal=evidence.goal,
         promised_watts=promised,
         saved_watts=saving.watts,
         error_watts=saving.error_watts,
@@ -228,6 +247,21 @@ def _short_seconds(
             total += max(0.0, until - max(begin, reached))
             reached = max(reached, until)
     return total
+
+
+def _scaled_services(decision: Decision) -> set[str]:
+    actions = [step.action for step in acted_steps(decision)]
+    return {each.service for each in actions if isinstance(each, ServiceAction)}
+
+
+def _effect_on_goal(goal: Goal, decision: Decision, meanwhile: Sequence[Decision]) -> Effect:
+    """Return whether a goal is met. If its service was scaled again, that is the merit of the later one."""
+    later = any(
+        each.at > decision.at and _scaled_services(each) & _scaled_services(decision) for each in meanwhile
+    )
+    if later or goal.value is None:
+        return Effect.UNKNOWN
+    return Effect.HELPED if goal.value <= goal.most else Effect.USELESS
 
 
 # --- Power --------------------------------------------------------------------------------------

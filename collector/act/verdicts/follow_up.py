@@ -1,11 +1,13 @@
 """Follows decisions up: gathers what was observed, and records the verdicts that are due."""
 
 import logging
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
-from collector.act.records import AnsweredAlert, Decision, Verdict
+from collector.act.records import AnsweredAlert, Decision, Goal, Verdict
 from collector.act.situation import Situation
 from collector.act.verdicts.assess import (
     AlertSpan,
@@ -37,12 +39,18 @@ _LATEST_REPORT_SECONDS = 2 * FINE_SECONDS
 """Time until the energy of a period is complete: a heartbeat, and the pass that adds it to the accounts."""
 
 
-async def follow_up(situation: Situation) -> None:
-    """Record the verdict that has been due for the longest time, if there is one."""
+async def follow_up(
+    situation: Situation, goal_of: Callable[[Decision], Goal | None] = lambda _: None
+) -> None:
+    """Record the verdict that has been due for the longest time, if there is one.
+
+    `goal_of` returns what a feature made a decision for.
+    """
     due = [each for each in map(partial(_next_verdict, situation), situation.journal.decisions()) if each]
     if due:
         _, decision, seconds = min(due, key=lambda each: each[0])
-        verdict = assess(decision, seconds, await _gather(situation, decision, seconds))
+        evidence = replace(await _gather(situation, decision, seconds), goal=goal_of(decision))
+        verdict = assess(decision, seconds, evidence)
         await situation.journal.amend(
             decision.id,
             lambda before: msgspec.structs.replace(before, verdicts=(*before.verdicts, verdict)),

@@ -178,7 +178,8 @@ class SpentAnswers:
             self.by_alert.get((each.node, each.resource), {}).get(answer_of(step)) for each in step.reliefs
         ]
         # It may be for another alert of the node.
-        return None if None in found else next(iter(found), None)
+        reasons = [each for each in found if each is not None]
+        return reasons[0] if reasons and len(reasons) == len(found) else None
 
     def pinned(self, snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
         """Return the snapshot with containers whose move would be such an answer pinned, and the reasons."""
@@ -200,7 +201,7 @@ class SpentAnswers:
 
 def answer_of(step: Step) -> str:
     """Return the service whose containers a step changes, or the name of a container without one."""
-    return step.service or getattr(step.action, "title", "")
+    return step.service or str(getattr(step.action, "title", ""))
 
 
 def services_on(snapshot: Snapshot, nodes: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ VERDICT = {
             "alone_ratio": 0.6,
         }
     ],
+    "goal": None,
     "promised_watts": 15.0,
     "saved_watts": 12.0,
     "error_watts": 3.5,
@@ -92,9 +93,9 @@ def test_decision_has_reasons_outcome_and_effect() -> None:
         "    not done: memory on gamma stays short",
         "    based on an old state: the manager is away",
         (
-            "    after 60 min: helped; cpu alert of alpha ended after 12 s (60% of those left alone do), 97%"
-            " -> 40%, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short before, 0.5"
-            " after"
+            "    after 1 h: helped; cpu alert of alpha ended after 12 s (60% of those left alone do), 97%"
+            " -> 40%, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short before,"
+            " 0.5 after"
         ),
     ]
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.act.records import AlertEffect, Effect, StepState, Trigger, Verdict
+from collector.act.records import AlertEffect, Decision, Effect, Goal, StepState, Trigger, Verdict
 from collector.act.verdicts.assess import AlertSpan, Evidence, assess, promised_watts
 from collector.act.verdicts.saving import PowerEvidence
-from collector.decide.policies.actions import PowerOff
+from collector.decide.policies.actions import PowerOff, Scale
 from collector.history.interface import Account
 from tests.collector.act.verdicts.builders import AT, decided, moved
 from wire.resources import Resource
@@ -130,3 +130,17 @@ def test_two_decisions_on_the_same_nodes_are_not_told_apart() -> None:
     assert found.why_unknown == "decision other changed the same nodes meanwhile"
     assert found.meanwhile == ("other",)
     assert found.effect is Effect.UNKNOWN
+
+
+def test_a_scaled_service_is_judged_by_its_metric_unless_it_was_scaled_again() -> None:
+    action = Scale(service="web", replicas=3, replicas_before=2, reasons=())
+    decision = decided(moved(action=action, service="web", reliefs=()), trigger=Trigger.ELASTIC, alerts=())
+    later = decided(*decision.steps, id="later", at=AT + 60, trigger=Trigger.ELASTIC, alerts=())
+    met, missed = (Goal(what="metric of web", value=value, most=0.2) for value in (0.1, 0.3))
+
+    def found(goal: Goal, *others: Decision) -> Effect:
+        return assess(decision, 600, Evidence(now=AT + 610, goal=goal, others=others)).effect
+
+    assert found(met) is Effect.HELPED
+    assert found(missed) is Effect.USELESS
+    assert found(missed, later) is Effect.UNKNOWN

@@ -167,7 +167,8 @@ function verdictText(verdict) {
   const promise = known(verdict.promised_watts) ? `, promised ${watts(verdict.promised_watts)}` : "";
   const power = known(verdict.saved_watts) ? `saved ${watts(verdict.saved_watts)} ± ${watts(verdict.error_watts)}` : `saved power unknown: ${verdict.why_unknown}`;
   const short = known(verdict.short_seconds_before) && known(verdict.short_seconds_after) ? [`short for ${duration(verdict.short_seconds_before)} before, ${duration(verdict.short_seconds_after)} after`] : [];
-  return `After ${duration(verdict.after_seconds)}: ${EFFECTS[verdict.effect]}. ${[...alerts, `${power}${promise}`, ...short].join("; ")}.`;
+  const goal = verdict.goal ? [`${verdict.goal.what} ${known(verdict.goal.value) ? verdict.goal.value.toPrecision(3) : "unknown"}, at most ${verdict.goal.most}`] : [];
+  return `After ${duration(verdict.after_seconds)}: ${EFFECTS[verdict.effect]}. ${[...goal, ...alerts, `${power}${promise}`, ...short].join("; ")}.`;
 }
 
 /** What the decisions of the last week brought, the least useful policies first. */
