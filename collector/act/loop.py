@@ -23,7 +23,7 @@ from collector.act.planner import ROOM_POLICY, Decider, Planner, plan_room, room
 from collector.act.queue_events import QueueState, promised_tasks
 from collector.act.records import Decision, Goal, Trigger
 from collector.act.situation import Situation
-from collector.act.verdicts.follow_up import follow_up
+from collector.act.verdicts.follow_up import follow_up, learn
 from collector.common.errors import LimitError, WorkerUnavailable
 from collector.common.extensions import extend
 from collector.common.outages import Dependency
@@ -128,6 +128,7 @@ class ControlLoop:
         Times to wait begin now: before, no report could arrive.
         """
         self._timer_ran_at = self._core.clock()
+        learn(self.actor.situation)
         for each in self._controllers.values():
             await each.start(stack)
 

@@ -293,4 +293,4 @@ def node_is_empty(step: Step, context: GuardContext) -> Refusal:
 
 def not_spent(step: Step, context: GuardContext) -> Refusal:
     """Refuse to answer an alert again in a way that did not end it."""
-    return context.spent.reason(step) if step.answers_alert else None
+    return context.spent.reason(step)

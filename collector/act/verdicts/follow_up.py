@@ -56,7 +56,7 @@ async def follow_up(
             lambda before: msgspec.structs.replace(before, verdicts=(*before.verdicts, verdict)),
         )
         _log(decision, verdict)
-    _learn(situation)
+    learn(situation)
 
 
 def _next_verdict(situation: Situation, decision: Decision) -> tuple[float, Decision, float] | None:
@@ -143,7 +143,7 @@ def _error_ratio(situation: Situation, nodes: frozenset[str]) -> float:
     return max((power.error_ratio for power in found if power is not None), default=0.0)
 
 
-def _learn(situation: Situation) -> None:
+def learn(situation: Situation) -> None:
     """Make deciders as cautious as the verdicts of the last week suggest, and say so."""
     effects = effects_of(situation.journal.decisions(), situation.core.clock() - WEEK_SECONDS)
     cautions = {each.policy: each.caution for each in effects}

@@ -8,6 +8,7 @@ again, and an answer is spent for a day, or until other services run on the node
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, sqrt
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,6 +31,8 @@ _SPENT_SECONDS = 86_400.0
 """A day: the workload of another hour may need the same answer."""
 _MOST_CAUTIOUS = 10.0
 """A decider is never stopped: what promises ten times as much is still done, and shows whether it helps."""
+_NOT_SETTLED = -1.0
+"""Below any cool-down: a policy does not move such a container, and does not call it unmovable either."""
 _Z = 1.96
 _EPSILON = 1e-9
 
@@ -165,26 +168,36 @@ def _most_of(count: float, total: int) -> float:
 # --- Spent answers ------------------------------------------------------------------------------
 
 
+class Spent(NamedTuple):
+    """Why an answer must not be given again, and whether a verdict says so."""
+
+    why: str
+    is_judged: bool
+
+
 @dataclass(frozen=True, slots=True)
 class SpentAnswers:
-    """Answers that did not end an alert, or of which that is not known yet, with the reason."""
+    """Answers that did not end an alert, or of which that is not known yet."""
 
-    by_alert: Mapping[Bottleneck, Mapping[str, str]] = field(default_factory=dict)
+    by_alert: Mapping[Bottleneck, Mapping[str, Spent]] = field(default_factory=dict)
     """By bottleneck, then by service; a container without a service counts as one."""
 
     def reason(self, step: Step) -> str | None:
-        """Return why a step must not answer the same alert again; None if it may."""
+        """Return why a step must not answer the same alert again; None if it may.
+
+        Brownout waits for the effect of a stop by rules of its own.
+        """
         found = [
             self.by_alert.get((each.node, each.resource), {}).get(answer_of(step)) for each in step.reliefs
         ]
+        spent = [each.why for each in found if each is not None and (each.is_judged or step.answers_alert)]
         # It may be for another alert of the node.
-        reasons = [each for each in found if each is not None]
-        return reasons[0] if reasons and len(reasons) == len(found) else None
+        return spent[0] if spent and len(spent) == len(found) else None
 
     def pinned(self, snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
-        """Return the snapshot with containers whose move would be such an answer pinned, and the reasons."""
+        """Return the snapshot with containers whose move would be such an answer as not settled, and why."""
         nodes, tasks, services = snapshot.nodes, snapshot.tasks, snapshot.services
-        movable, reasons = tasks.movable.copy(), list[str]()
+        settled_seconds, reasons = tasks.settled_seconds.copy(), list[str]()
         for row in np.flatnonzero(nodes.has_bottleneck).tolist():
             short = [RESOURCES[column] for column in np.flatnonzero(nodes.bottleneck[row]).tolist()]
             spent = [self.by_alert.get((nodes.names[row], each), {}) for each in short]
@@ -192,11 +205,12 @@ class SpentAnswers:
                 service = int(tasks.service[task])
                 name = tasks.names[task] if service == NOWHERE else services.names[service]
                 if all(name in each for each in spent):
-                    movable[task] = False
-                    reasons.append(spent[0][name])
+                    settled_seconds[task] = _NOT_SETTLED
+                    reasons.append(spent[0][name].why)
         if not reasons:
             return snapshot, ()
-        return replace(snapshot, tasks=replace(tasks, movable=movable)), tuple(dict.fromkeys(reasons))
+        settled = replace(tasks, settled_seconds=settled_seconds)
+        return replace(snapshot, tasks=settled), tuple(dict.fromkeys(reasons))
 
 
 def answer_of(step: Step) -> str:
@@ -220,20 +234,21 @@ def spent_answers(
     decisions: Iterable[Decision], now: float, services: Mapping[str, tuple[str, ...]]
 ) -> SpentAnswers:
     """Return the answers that must not be given again; `services` run on each node with an alert."""
-    found: dict[Bottleneck, dict[str, str]] = {}
+    found: dict[Bottleneck, dict[str, Spent]] = {}
     for decision in decisions:
         if now - decision.at >= _SPENT_SECONDS or not has_acted(decision):
             continue
-        for key, why in _useless_for(decision, now, services):
+        for key, spent in _useless_for(decision, now, services):
             for step in acted_steps(decision):
                 if any((each.node, each.resource) == key for each in step.reliefs):
-                    found.setdefault(key, {}).setdefault(answer_of(step), f"{describe(step.action)} {why}")
+                    why = f"{describe(step.action)} {spent.why}"
+                    found.setdefault(key, {}).setdefault(answer_of(step), spent._replace(why=why))
     return SpentAnswers(found)
 
 
 def _useless_for(
     decision: Decision, now: float, services: Mapping[str, tuple[str, ...]]
-) -> Iterator[tuple[Bottleneck, str]]:
+) -> Iterator[tuple[Bottleneck, Spent]]:
     """Return the alerts that a decision did not end, as far as its steps took away what had to go."""
     ago, effects = (
         f"(decision {decision.id}, {(now - decision.at) / 60:.0f} min ago)",
@@ -245,9 +260,10 @@ def _useless_for(
             continue
         effect, what = effects.get(key), f"the shortage of {alert.resource} of {alert.node} {ago}"
         if effect is None:
-            yield key, f"answered {what}: what it brings is not known yet"
+            yield key, Spent(f"answered {what}: what it brings is not known yet", is_judged=False)
         elif not is_closed(effect) and effect.services == services.get(alert.node, ()):
-            yield key, f"did not end {what}: not tried again for a day, or until other services run there"
+            until = "not tried again for a day, or until other services run there"
+            yield key, Spent(f"did not end {what}: {until}", is_judged=True)
 
 
 def alert_effects(decision: Decision) -> dict[Bottleneck, AlertEffect]:

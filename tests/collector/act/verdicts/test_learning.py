@@ -76,7 +76,10 @@ def test_the_worst_decision_comes_first() -> None:
 
 
 def test_a_useless_answer_is_not_given_again_until_something_changes() -> None:
-    decision, again = decided(verdicts=(judged(closed=False),)), moved(state=StepState.PLANNED)
+    decision, again = (
+        decided(verdicts=(judged(closed=False),)),
+        moved(state=StepState.PLANNED, answers_alert=True),
+    )
     why = spent_answers([decision], AT + 700, THERE).reason(again)
     assert why == (
         "move hog from alpha to beta did not end the shortage of cpu of alpha (decision d1, 12 min ago): not"
@@ -92,7 +95,7 @@ def test_a_useless_answer_is_not_given_again_until_something_changes() -> None:
 
 
 def test_an_answer_is_not_repeated_before_its_effect_is_known() -> None:
-    why = spent_answers([decided()], AT + 90, THERE).reason(moved())
+    why = spent_answers([decided()], AT + 90, THERE).reason(moved(answers_alert=True))
     assert why is not None
     assert why.endswith("what it brings is not known yet")
 
@@ -109,3 +112,10 @@ def test_an_answer_that_is_spent_for_one_shortage_may_end_another() -> None:
     disk = type(cpu)(node="alpha", resource=Resource.DISK, ratio=0.5)
     assert spent.reason(moved(reliefs=(cpu, disk))) is None
     assert set(spent.by_alert) == {CPU}
+
+
+def test_a_stop_of_an_optional_service_is_repeated_unless_a_verdict_calls_it_useless() -> None:
+    stop = moved(answers_alert=False)
+    assert spent_answers([decided()], AT + 90, THERE).reason(stop) is None
+    useless = decided(verdicts=(judged(closed=False),))
+    assert spent_answers([useless], AT + 700, THERE).reason(stop) is not None
