@@ -255,11 +255,12 @@ def _scaled_services(decision: Decision) -> set[str]:
 
 
 def _effect_on_goal(goal: Goal, decision: Decision, meanwhile: Sequence[Decision]) -> Effect:
-    """Return whether a goal is met. If its service was scaled again, that is the merit of the later one."""
-    later = any(
-        each.at > decision.at and _scaled_services(each) & _scaled_services(decision) for each in meanwhile
+    """Return whether a goal is met, also by later decisions of the same policy; those of others mix in."""
+    mixed = any(
+        each.policy != decision.policy and _scaled_services(each) & _scaled_services(decision)
+        for each in meanwhile
     )
-    if later or goal.value is None:
+    if mixed or goal.value is None:
         return Effect.UNKNOWN
     return Effect.HELPED if goal.value <= goal.most else Effect.USELESS
 

@@ -44,19 +44,32 @@ def _deciders(api: Api) -> list[DeciderEffect]:
 _OF_A_WEEK = "Decisions of the last seven days."
 _BY_POLICY: dict[str, Callable[[DeciderEffect], str]] = {"policy": attrgetter("policy")}
 _EFFECTS = {
-    "promised_joules": ("promised_joules", "Energy that decisions were to save, where it was measured."),
-    "saved_joules": ("saved_joules", "Energy that these decisions saved, without that of the moves."),
-    "saved_error_joules": ("error_joules", "Half the width of the 95% interval of the saved energy."),
-    "move_joules": ("cost_joules", "Energy of the moves."),
-    "moves": ("moves", "Containers that were moved, stopped or started."),
-    "answered_alerts": ("alerts", "Alerts that decisions answered."),
-    "closed_alerts": ("closed_alerts", "Answered alerts that ended, and stayed so."),
-    "alone_alerts": ("alone_alerts", "Answered alerts that would have ended without an answer."),
-    "short_before_seconds": ("short_seconds_before", "Time with alerts on changed nodes before decisions."),
-    "short_after_seconds": ("short_seconds_after", "Time with alerts on changed nodes after decisions."),
-    "caution_ratio": ("caution", "Factor by which a gain must exceed the required minimum."),
+    "promised_joules": ("promised_joules", "measured", "Energy that measured decisions were to save."),
+    "saved_joules": ("saved_joules", "measured", "Energy that measured decisions saved, moves not counted."),
+    "saved_error_joules": (
+        "error_joules",
+        "measured",
+        "Half the width of the 95% interval of the saved energy.",
+    ),
+    "move_joules": ("cost_joules", "moves", "Energy of the moves."),
+    "moves": ("moves", "decisions", "Containers that were moved, stopped or started."),
+    "answered_alerts": ("alerts", "decisions", "Alerts that decisions answered."),
+    "closed_alerts": ("closed_alerts", "alerts", "Answered alerts that ended, and stayed so."),
+    "alone_alerts": ("alone_alerts", "alerts", "Answered alerts that would have ended without an answer."),
+    "short_before_seconds": (
+        "short_seconds_before",
+        "decisions",
+        "Time with alerts on changed nodes before.",
+    ),
+    "short_after_seconds": ("short_seconds_after", "decisions", "Time with alerts on changed nodes after."),
+    "caution_ratio": ("caution", "decisions", "Factor by which a gain must exceed the required minimum."),
 }
-"""Metrics of what a decider brought: the field, and its help."""
+"""Metrics of what a decider brought: the field, the one without which it is unknown, and its help."""
+
+
+def _effect(field: str, needed: str) -> Callable[[DeciderEffect], float | None]:
+    return lambda each: getattr(each, field) if getattr(each, needed) else None
+
 
 _TABLES: tuple[_Table, ...] = (
     (
@@ -264,8 +277,10 @@ _TABLES: tuple[_Table, ...] = (
     (
         _deciders,
         [
-            MetricSpec(f"wattpack_decision_{name}", f"{text} {_OF_A_WEEK}", attrgetter(field), _BY_POLICY)
-            for name, (field, text) in _EFFECTS.items()
+            MetricSpec(
+                f"wattpack_decision_{name}", f"{text} {_OF_A_WEEK}", _effect(field, needed), _BY_POLICY
+            )
+            for name, (field, needed, text) in _EFFECTS.items()
         ],
     ),
     _counts(

@@ -1,5 +1,6 @@
 """Verdicts on decisions about alerts, and about power."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,10 +133,11 @@ def test_two_decisions_on_the_same_nodes_are_not_told_apart() -> None:
     assert found.effect is Effect.UNKNOWN
 
 
-def test_a_scaled_service_is_judged_by_its_metric_unless_it_was_scaled_again() -> None:
+def test_a_scaled_service_is_judged_by_its_metric_unless_another_policy_scaled_it_too() -> None:
     action = Scale(service="web", replicas=3, replicas_before=2, reasons=())
     decision = decided(moved(action=action, service="web", reliefs=()), trigger=Trigger.ELASTIC, alerts=())
     later = decided(*decision.steps, id="later", at=AT + 60, trigger=Trigger.ELASTIC, alerts=())
+    other = msgspec.structs.replace(later, policy="brownout")
     met, missed = (Goal(what="metric of web", value=value, most=0.2) for value in (0.1, 0.3))
 
     def found(goal: Goal, *others: Decision) -> Effect:
@@ -143,4 +145,5 @@ def test_a_scaled_service_is_judged_by_its_metric_unless_it_was_scaled_again() -
 
     assert found(met) is Effect.HELPED
     assert found(missed) is Effect.USELESS
-    assert found(missed, later) is Effect.UNKNOWN
+    assert found(missed, later) is Effect.USELESS
+    assert found(missed, other) is Effect.UNKNOWN
