@@ -85,14 +85,14 @@ def effects_of(decisions: Iterable[Decision], since: float) -> list[DeciderEffec
 
 
 def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
-    last = [each.verdicts[-1] for each in decisions if each.verdicts]
+    judged = [decisive_verdict(each) for each in decisions if each.verdicts]
     moved = [action for each in decisions for action in relocations(each)]
     effects: dict[Effect, int] = {}
-    for verdict in last:
+    for verdict in judged:
         effects[verdict.effect] = effects.get(verdict.effect, 0) + 1
-    alerts = [each for verdict in last for each in verdict.alerts]
+    alerts = [each for verdict in judged for each in verdict.alerts]
     measured = [each for decision in decisions if (each := measured_verdict(decision)) is not None]
-    timed = [each for each in last if None not in (each.short_seconds_before, each.short_seconds_after)]
+    timed = [each for each in judged if None not in (each.short_seconds_before, each.short_seconds_after)]
     factor, why = _caution(alerts, [each for each in measured if (each.promised_watts or 0.0) > 0.0])
     return DeciderEffect(
         policy=policy,
@@ -119,12 +119,23 @@ def measured_verdict(decision: Decision) -> Verdict | None:
     return next((each for each in reversed(decision.verdicts) if each.saved_watts is not None), None)
 
 
+def decisive_verdict(decision: Decision) -> Verdict:
+    """Return the verdict that counts: the first on alerts and metrics, the last one that knows the power.
+
+    After a day, most alerts would have ended anyway, and others have begun.
+    """
+    first = decision.verdicts[0]
+    if first.alerts or first.goal is not None:
+        return first
+    return measured_verdict(decision) or decision.verdicts[-1]
+
+
 _BADNESS = {Effect.HELPED: 0, Effect.UNKNOWN: 1, Effect.LESS: 2, Effect.USELESS: 3}
 
 
 def badness(decision: Decision) -> tuple[int, float, float]:
     """Return a sort key of decisions with verdicts: the worse, the higher."""
-    verdict, measured = decision.verdicts[-1], measured_verdict(decision)
+    verdict, measured = decisive_verdict(decision), measured_verdict(decision)
     missed = 0.0 if measured is None else (measured.promised_watts or 0.0) - (measured.saved_watts or 0.0)
     return _BADNESS[verdict.effect], missed, verdict.short_seconds_after or 0.0
 
@@ -267,6 +278,6 @@ def _useless_for(
 
 
 def alert_effects(decision: Decision) -> dict[Bottleneck, AlertEffect]:
-    """Return the last known effects of a decision on alerts."""
-    verdicts = decision.verdicts[-1:]
+    """Return the effects of a decision on alerts."""
+    verdicts = decision.verdicts[:1]
     return {(each.node, each.resource): each for verdict in verdicts for each in verdict.alerts}

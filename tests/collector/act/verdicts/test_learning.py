@@ -119,3 +119,11 @@ def test_a_stop_of_an_optional_service_is_repeated_unless_a_verdict_calls_it_use
     assert spent_answers([decided()], AT + 90, THERE).reason(stop) is None
     useless = decided(verdicts=(judged(closed=False),))
     assert spent_answers([useless], AT + 700, THERE).reason(stop) is not None
+
+
+def test_of_alerts_the_first_verdict_counts() -> None:
+    """After a day, another alert is open, and all alerts that were left alone have ended."""
+    daily = judged(closed=False, after_seconds=86_400.0)
+    (found,) = effects_of([decided(verdicts=(judged(closed=True), daily))], AT)
+    assert (found.effects, found.closed_alerts, found.caution) == ({Effect.HELPED: 1}, 1, 1)
+    assert spent_answers([decided(verdicts=(judged(closed=True), daily))], AT + 700, THERE).by_alert == {}
