@@ -34,7 +34,7 @@ def judged(cluster: Cluster, collector: Collector) -> list[Figure]:
         return [Figure(name="judged_verdicts", value=0, unit="verdicts", at_least=1)]
     last, (alert,) = verdicts[-1], verdicts[-1]["alerts"]
     print(f"after {last['after_seconds']:g} s: {last}")
-    before, after = alert["level_before"], alert["level_after"]
+    before, after = alert["used_before"], alert["used_after"]
     return [
         Figure(name="judged_verdicts", value=len(verdicts), unit="verdicts", at_least=1),
         Figure(name="judged_helped", value=int(last["effect"] == "helped"), unit="of 1 run", at_least=1),
@@ -54,8 +54,8 @@ def _verdicts(collector: Collector) -> list[dict[str, Any]]:
 
 def pinned(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
     """Let a hog that must not move fill node 2: this is explained, and nothing moves instead of it."""
-    cluster.service("small", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES / 10}",))
-    stays = ("--label=wattpack.move=never", f"--limit-cpu={STEADY_CORES + HOG_CORES}")
+    cluster.service("small", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES / 10:g}",))
+    stays = ("--label=wattpack.move=never", f"--limit-cpu={STEADY_CORES + HOG_CORES:g}")
     cluster.service("hog", *BURN, on="node2", extra=stays)
     explained, _ = until(lambda: bool(_explanations(collector)), _TIMEOUT_SECONDS)
     print("; ".join(_explanations(collector)))

@@ -111,6 +111,8 @@ class AnsweredAlert(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is about the time in which the resource was busy or waited for, and not about its use."""
     level: float | None = None
     """The indicator that raised it, 0-1."""
+    used_ratio: float | None = None
+    """Use of the resource, 0-1."""
     excess_ratio: float | None = None
     """Share of that which must go for the alert to close."""
 
@@ -156,7 +158,11 @@ class AlertEffect(msgspec.Struct, frozen=True, kw_only=True):
     level_before: float | None
     """The indicator of the alert at the decision."""
     level_after: float | None
-    """The same indicator now; null if it is unknown."""
+    """The same indicator now; null if it is unknown, as some are while nothing waits."""
+    used_before: float | None
+    """Use of the resource on the node at the decision."""
+    used_after: float | None
+    """Use of the resource on the node now."""
     alone_ratio: float | None
     """Of the alerts that were left alone and had lasted as long, the share that ended within the same time;
     null with fewer than five."""

@@ -141,6 +141,7 @@ def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[Ans
             resource=RESOURCES[column],
             by_time=bool(nodes.by_time[row, column]),
             level=known(level[row, column]),
+            used_ratio=known(nodes.used_ratio[row, column]),
             excess_ratio=known(nodes.excess[row, column]),
         )
         for row, column in np.argwhere(nodes.bottleneck).tolist()

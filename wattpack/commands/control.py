@@ -107,8 +107,8 @@ def _figures(verdict: Json) -> Iterator[str]:
             what += ", and another is open"
         alone = alert["alone_ratio"]
         anyway = "" if alone is None else f" ({alone:.0%} of those left alone do)"
-        levels = [alert["level_before"], alert["level_after"]]
-        change = "" if None in levels else f", {levels[0]:.0%} -> {levels[1]:.0%}"
+        used = [alert["used_before"], alert["used_after"]]
+        change = "" if None in used else f", {used[0]:.0%} -> {used[1]:.0%} used"
         taken = f"{alert['taken_ratio']:.0%} of its use taken away"
         yield f"{alert['resource']} alert of {alert['node']} {what}{anyway}{change}, {taken}"
     promised, saved = verdict["promised_watts"], verdict["saved_watts"]

@@ -57,6 +57,8 @@ class Evidence:
     alerts: Sequence[AlertSpan] = ()
     levels: Mapping[Bottleneck, float | None] = field(default_factory=dict)
     """Indicators of the answered alerts."""
+    used: Mapping[Bottleneck, float | None] = field(default_factory=dict)
+    """Use of their resources."""
     services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Services that run on the nodes of these alerts."""
     power: PowerEvidence | None = None
@@ -195,6 +197,8 @@ def _alert_effect(
         excess_ratio=alert.excess_ratio,
         level_before=alert.level,
         level_after=evidence.levels.get(key),
+        used_before=alert.used_ratio,
+        used_after=evidence.used.get(key),
         alone_ratio=_alone_ratio(age, after_seconds, evidence, decision),
         services=evidence.services.get(alert.node, ()),
     )

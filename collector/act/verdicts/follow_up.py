@@ -20,6 +20,7 @@ from collector.act.verdicts.assess import (
 from collector.act.verdicts.learning import WEEK_SECONDS, effects_of, is_closed, services_on
 from collector.act.verdicts.saving import PERIODS, Energy, PowerEvidence
 from collector.act.verification import known
+from collector.common.arrays import Floats
 from collector.common.reported_alerts import AlertState
 from collector.history.interface import GroupBy
 from collector.history.rollups import FINE_SECONDS
@@ -87,7 +88,15 @@ async def _gather(situation: Situation, decision: Decision, seconds: float) -> E
     return Evidence(
         now=now,
         alerts=[_span(each, now) for each in core.registry.alerts(now)],
-        levels={(each.node, each.resource): _level(snapshot, each) for each in alerts},
+        levels={
+            (each.node, each.resource): _ratio(
+                snapshot, each, snapshot.nodes.busy if each.by_time else snapshot.nodes.used_ratio
+            )
+            for each in alerts
+        },
+        used={
+            (each.node, each.resource): _ratio(snapshot, each, snapshot.nodes.used_ratio) for each in alerts
+        },
         services=services_on(snapshot, {each.node for each in alerts}),
         power=await _power(situation, decision, seconds),
         others=situation.journal.decisions(),
@@ -101,13 +110,10 @@ def _span(entry: AlertEntry, now: float) -> AlertSpan:
     return AlertSpan(entry.reported.node, alert.resource, alert.opened_at, closed_at)
 
 
-def _level(snapshot: Snapshot, alert: AnsweredAlert) -> float | None:
-    """Return the indicator that raised an alert, as it is now."""
-    nodes = snapshot.nodes
-    if alert.node not in nodes.index:
-        return None
-    levels = nodes.busy if alert.by_time else nodes.used_ratio
-    return known(levels[nodes.index[alert.node], RESOURCES.index(alert.resource)])
+def _ratio(snapshot: Snapshot, alert: AnsweredAlert, ratios: Floats) -> float | None:
+    """Return the ratio of the node and resource of an alert."""
+    row = snapshot.nodes.index.get(alert.node)
+    return None if row is None else known(ratios[row, RESOURCES.index(alert.resource)])
 
 
 async def _power(situation: Situation, decision: Decision, seconds: float) -> PowerEvidence | None:

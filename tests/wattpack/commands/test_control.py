@@ -18,8 +18,8 @@ VERDICT = {
             "is_open": False,
             "closed_seconds": 12.4,
             "taken_ratio": 0.57,
-            "level_before": 0.97,
-            "level_after": 0.4,
+            "used_before": 0.97,
+            "used_after": 0.4,
             "alone_ratio": 0.6,
         }
     ],
@@ -94,8 +94,8 @@ def test_decision_has_reasons_outcome_and_effect() -> None:
         "    based on an old state: the manager is away",
         (
             "    after 1 h: helped; cpu alert of alpha ended after 12 s (60% of those left alone do), 97%"
-            " -> 40%, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short before,"
-            " 0.5 after"
+            " -> 40% used, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short"
+            " before, 0.5 after"
         ),
     ]
 

@@ -63,6 +63,8 @@ def judged(*, closed: bool, **fields: Any) -> Verdict:
         excess_ratio=0.2,
         level_before=0.96,
         level_after=0.5 if closed else 0.95,
+        used_before=0.96,
+        used_after=0.5 if closed else 0.95,
         alone_ratio=None,
         services=("steady",),
     )

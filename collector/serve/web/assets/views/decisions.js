@@ -162,7 +162,7 @@ function verdictText(verdict) {
   const alerts = verdict.alerts.map((alert) => {
     const ended = known(alert.closed_seconds) ? `ended after ${duration(alert.closed_seconds)}${alert.is_open ? ", and another is open" : ""}` : "is still open";
     const alone = known(alert.alone_ratio) ? ` (${percent(alert.alone_ratio)} of those left alone do)` : "";
-    return `${alert.resource} alert of ${alert.node} ${ended}${alone}, ${percent(alert.level_before)} → ${percent(alert.level_after)}`;
+    return `${alert.resource} alert of ${alert.node} ${ended}${alone}, ${percent(alert.used_before)} → ${percent(alert.used_after)} used`;
   });
   const promise = known(verdict.promised_watts) ? `, promised ${watts(verdict.promised_watts)}` : "";
   const power = known(verdict.saved_watts) ? `saved ${watts(verdict.saved_watts)} ± ${watts(verdict.error_watts)}` : `saved power unknown: ${verdict.why_unknown}`;
