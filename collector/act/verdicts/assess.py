@@ -280,8 +280,9 @@ def _saving(
     evidence: Evidence,
 ) -> Saving:
     power = evidence.power
-    if not nodes:
-        return Saving(why_unknown="the orchestrator chose the nodes of its replicas")
+    if decision.trigger is not Trigger.TIMER:
+        # Before it, its nodes had another load: that is why it was made.
+        return Saving(why_unknown="a change of load caused it, whose power cannot be told apart from its own")
     if power is None:
         return Saving(why_unknown="energy is accounted by five minutes: the period is too short")
     # Scaling follows load, and counts as load, as it did in the periods before.
