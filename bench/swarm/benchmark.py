@@ -11,7 +11,7 @@ from bench.common.requirements import Need, lab_part
 from bench.common.results import Figure, Result
 from bench.swarm import consolidation, cutting, faults
 from bench.swarm.cluster import Cluster, Collector, cluster
-from bench.swarm.hog import REPEATED, hog, repeated, unlimited
+from bench.swarm.hog import COMPRESSED, REPEATED, hog, judged, pinned, repeated, unlimited
 from bench.swarm.memory import memory, memory_plain
 from bench.swarm.stability import ten_minutes
 from bench.swarm.web import web
@@ -39,6 +39,8 @@ def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
     return {
         "hog": Scenario(partial(hog, watch_seconds=watch_seconds)),
         "hog-repeated": Scenario(repeated, REPEATED),
+        "judged": Scenario(judged, COMPRESSED),
+        "pinned": Scenario(partial(pinned, watch_seconds=watch_seconds)),
         "unlimited": Scenario(partial(unlimited, watch_seconds=watch_seconds)),
         "memory": Scenario(memory),
         "memory-plain": Scenario(memory_plain, _DRY),

@@ -20,6 +20,61 @@ def hog(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Fi
     return _observe_move("hog", cluster, collector, watch_seconds)
 
 
+COMPRESSED: dict[str, dict[str, Any]] = {"control": {"verdict_seconds": 5}}
+"""Decisions get their verdicts after 5 s and 30 s, and not after ten minutes and an hour."""
+
+
+def judged(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """Let the hog be moved, and read what the collector says that it brought."""
+    cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES}",))
+    cluster.service("hog", *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
+    until(lambda: len(_verdicts(collector)) > 1, 2 * _TIMEOUT_SECONDS)
+    verdicts = _verdicts(collector)
+    if not verdicts:
+        return [Figure(name="judged_verdicts", value=0, unit="verdicts", at_least=1)]
+    last, (alert,) = verdicts[-1], verdicts[-1]["alerts"]
+    print(f"after {last['after_seconds']:g} s: {last}")
+    before, after = alert["used_before"], alert["used_after"]
+    return [
+        Figure(name="judged_verdicts", value=len(verdicts), unit="verdicts", at_least=1),
+        Figure(name="judged_helped", value=int(last["effect"] == "helped"), unit="of 1 run", at_least=1),
+        Figure(
+            name="judged_taken", value=100 * alert["taken_ratio"], unit="% of the node's CPU use", at_least=5
+        ),
+        Figure(name="judged_closed", value=alert["closed_seconds"], unit="s after the decision"),
+        Figure(name="judged_relieved", value=100 * (before - after), unit="points of CPU", at_least=1),
+        Figure(name="judged_short_before", value=last["short_seconds_before"], unit="s short before"),
+        Figure(name="judged_short_after", value=last["short_seconds_after"], unit="s short after"),
+    ]
+
+
+def _verdicts(collector: Collector) -> list[dict[str, Any]]:
+    return next((each["verdicts"] for each in collector.decisions() if each["outcome"] == "done"), [])
+
+
+def pinned(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
+    """Let a hog that must not move fill node 2: this is explained, and nothing moves instead of it."""
+    cluster.service("small", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES / 10:g}",))
+    stays = ("--label=wattpack.move=never", f"--limit-cpu={STEADY_CORES + HOG_CORES:g}")
+    cluster.service("hog", *BURN, on="node2", extra=stays)
+    explained, _ = until(lambda: bool(_explanations(collector)), _TIMEOUT_SECONDS)
+    print("; ".join(_explanations(collector)))
+    time.sleep(watch_seconds)
+    steps = sum(len(each["steps"]) for each in collector.decisions())
+    moved = sum(cluster.places(name) != ["node2"] for name in ("small", "hog"))
+    return [
+        Figure(name="pinned_explained", value=int(bool(explained)), unit="of 1 run", at_least=1),
+        Figure(name="pinned_steps", value=steps, unit=f"steps within {watch_seconds:g} s", at_most=0),
+        Figure(name="pinned_moved", value=moved, unit="services", at_most=0),
+    ]
+
+
+def _explanations(collector: Collector) -> list[str]:
+    """Return why the shortage of node 2 stays, where this names the hog."""
+    left = [each for decision in collector.decisions() for each in decision["left"]]
+    return [each for each in left if each.startswith("node2 stays short") and "hog" in each]
+
+
 def unlimited(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
     """Use a hog without limits, which fills any node: it is still moved only once."""
     cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES / 2}",))

@@ -10,8 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -22,9 +21,9 @@ from collector.act.journal import Journal, open_journal
 from collector.act.lease import Lease, lease_path
 from collector.act.planner import ROOM_POLICY, Decider, Planner, plan_room, room_seconds
 from collector.act.queue_events import QueueState, promised_tasks
-from collector.act.records import Decision, DecisionOutcome, Trigger
+from collector.act.records import Decision, Goal, Trigger
 from collector.act.situation import Situation
-from collector.act.verification import alerts, load
+from collector.act.verdicts.follow_up import follow_up, learn
 from collector.common.errors import LimitError, WorkerUnavailable
 from collector.common.extensions import extend
 from collector.common.outages import Dependency
@@ -73,6 +72,11 @@ class Controller:
     async def run(self, alert_policy: PolicyChoice | None) -> bool:
         """Decide and act; return whether the round ends here, so that the effect can show."""
         raise NotImplementedError
+
+    def goal_of(self, decision: Decision) -> Goal | None:
+        """Return what it made a decision for, as it is now; None if power and alerts tell."""
+        del decision
+        return None
 
 
 AnyController = TypeVar("AnyController", bound=Controller)
@@ -124,6 +128,7 @@ class ControlLoop:
         Times to wait begin now: before, no report could arrive.
         """
         self._timer_ran_at = self._core.clock()
+        learn(self.actor.situation)
         for each in self._controllers.values():
             await each.start(stack)
 
@@ -155,28 +160,35 @@ class ControlLoop:
             self._recovered = True
 
     async def _decide_and_act(self) -> None:
-        if self._alert_policy is not None:
-            decision = await self.actor.planner.answer_alerts(self._alert_policy)
+        if (alert_policy := self._cautious(self._alert_policy)) is not None:
+            decision = await self.actor.planner.answer_alerts(alert_policy)
             if decision is not None:
                 await self.actor.executor.carry_out(decision)
         if await self._run_controllers(before_timer=True):
-            await follow_up(self.actor.situation)
+            await follow_up(self.actor.situation, self._goal_of)
             return
-        if self._timer_policy is not None and await self._is_due(self._timer_policy):
+        timer_policy = self._cautious(self._timer_policy)
+        if timer_policy is not None and await self._is_due(timer_policy):
             ran_at, self._timer_ran_at = self._timer_ran_at, self._core.clock()
             try:
-                await self._run_timer_policy(self._timer_policy)
+                await self._run_timer_policy(timer_policy)
             except WorkerUnavailable:
                 self._timer_ran_at = ran_at
                 raise
         await self._start_waiting()
         await self._run_controllers(before_timer=False)
-        await follow_up(self.actor.situation)
+        await follow_up(self.actor.situation, self._goal_of)
+
+    def _goal_of(self, decision: Decision) -> Goal | None:
+        return next((goal for each in self._controllers.values() if (goal := each.goal_of(decision))), None)
+
+    def _cautious(self, chosen: PolicyChoice | None) -> PolicyChoice | None:
+        return None if chosen is None else self.actor.situation.cautious(chosen)
 
     async def _run_controllers(self, *, before_timer: bool) -> bool:
         """Run these controllers until one ends the round; return whether one did."""
         for each in self._controllers.values():
-            if each.is_before_timer is before_timer and await each.run(self._alert_policy):
+            if each.is_before_timer is before_timer and await each.run(self._cautious(self._alert_policy)):
                 return True
         return False
 
@@ -277,28 +289,6 @@ class ControlLoop:
         if chosen.policy.keeps_promises:
             # Its own stops and starts do not count as events.
             self._queue = QueueState.of(await self.actor.situation.snapshot())
-
-
-async def follow_up(situation: Situation) -> None:
-    """Record the effects of ended decisions once they can be measured: the end of bottlenecks, the load."""
-    outcomes = (DecisionOutcome.DONE, DecisionOutcome.PARTLY)
-    waiting = [
-        each for each in situation.journal.decisions() if each.after is None and each.outcome in outcomes
-    ]
-    if not waiting:
-        return
-    now, snapshot = situation.core.clock(), await situation.snapshot()
-    for decision in waiting:
-        if decision.ended_at is None:
-            continue
-        changes: dict[str, Any] = {}
-        answered = frozenset(each.node for each in decision.alerts)
-        if answered and decision.healed_seconds is None and not alerts(snapshot, answered):
-            changes["healed_seconds"] = now - decision.at
-        if now - decision.ended_at >= situation.settings.settle_seconds:
-            changes["after"] = load(snapshot, frozenset(decision.before.used_ratios))
-        if changes:
-            await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
 
 
 def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:

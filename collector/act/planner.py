@@ -5,7 +5,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -70,11 +70,15 @@ class Planner:
         if not snapshot.nodes.has_bottleneck.any():
             self._last_recorded.pop((Trigger.ALERT, ""), None)
             return None
-        return await self.decide(Trigger.ALERT, chosen, snapshot)
+        snapshot, spent = self._situation.spent_answers(snapshot).pinned(snapshot)
+        return await self.decide(Trigger.ALERT, chosen, snapshot, spent)
 
-    async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
-        """Run a policy and record its plan; None if the plan is the same as the last."""
+    async def decide(
+        self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot, left: tuple[str, ...] = ()
+    ) -> Decision | None:
+        """Run a policy and record its plan, with what else is `left`; None if it is the same as the last."""
         plan = await self._situation.core.worker.run(chosen.rebalance, snapshot)
+        plan = replace(plan, left=(*plan.left, *left))
         return await self.record(trigger, Decider.of(chosen), snapshot, plan)
 
     async def record(

@@ -57,6 +57,15 @@ class Trigger(StrEnum):
     """A service needs other replicas or CPU limits."""
 
 
+class Relief(msgspec.Struct, frozen=True, kw_only=True):
+    """Load that a step takes off a short resource of a node."""
+
+    node: str
+    resource: Resource
+    ratio: float
+    """Its share of what is used there."""
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One action of a decision, and its result."""
 
@@ -66,6 +75,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     service: str | None = None
     answers_alert: bool = False
     """Whether the decision answers alerts of nodes."""
+    reliefs: tuple[Relief, ...] = ()
+    """What it takes off the short resources of its node."""
     keeps_promises: bool = False
     """Whether the policy keeps promises of availability: the limits of moves then do not apply."""
     memory_bytes: int = 0
@@ -96,6 +107,14 @@ class AnsweredAlert(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     resource: Resource
+    by_time: bool = False
+    """Whether it is about the time in which the resource was busy or waited for, and not about its use."""
+    level: float | None = None
+    """The indicator that raised it, 0-1."""
+    used_ratio: float | None = None
+    """Use of the resource, 0-1."""
+    excess_ratio: float | None = None
+    """Share of that which must go for the alert to close."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +127,91 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Highest use of any resource of each affected node, 0-1."""
     alerts: tuple[AnsweredAlert, ...]
     """Open bottlenecks of the affected nodes."""
+
+
+class Effect(StrEnum):
+    """What a decision brought, compared with its promise."""
+
+    HELPED = "helped"
+    """As promised: the alerts are closed, or power was saved."""
+    LESS = "less"
+    """Less than promised."""
+    USELESS = "useless"
+    """Nothing: the alerts are open, or the promised power was not saved."""
+    UNKNOWN = "unknown"
+    """It cannot be told."""
+
+
+class AlertEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an alert that a decision answered."""
+
+    node: str
+    resource: Resource
+    is_open: bool
+    """Whether an alert about the resource is open at the time of the verdict."""
+    closed_seconds: float | None
+    """Time from the decision to the end of the alert; null if it did not end."""
+    taken_ratio: float
+    """Share of the resource's use on the node that the steps took away."""
+    excess_ratio: float | None
+    """Share that had to go."""
+    level_before: float | None
+    """The indicator of the alert at the decision."""
+    level_after: float | None
+    """The same indicator now; null if it is unknown, as some are while nothing waits."""
+    used_before: float | None
+    """Use of the resource on the node at the decision."""
+    used_after: float | None
+    """Use of the resource on the node now."""
+    alone_ratio: float | None
+    """Of the alerts that were left alone and had lasted as long, the share that ended within the same time;
+    null with fewer than five."""
+    services: tuple[str, ...] = ()
+    """Services on the node now."""
+
+
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a feature decides for, such as the response time of a service."""
+
+    what: str
+    """What is measured."""
+    value: float | None
+    """Its value at the time of the verdict; null if it is unknown."""
+    most: float
+    """The value that it is to stay below."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The measured effect of a decision, some time after it."""
+
+    after_seconds: float
+    """Time from the last step to the end of what is measured."""
+    at: float
+    effect: Effect
+    alerts: tuple[AlertEffect, ...] = ()
+    """What became of the alerts that it answered."""
+    goal: Goal | None = None
+    """What an elastic service was scaled for; null for other decisions."""
+    promised_watts: float | None = None
+    """Power that its steps were to save; negative if they were to use more. Null if it is unknown."""
+    saved_watts: float | None = None
+    """Power saved, by the energy accounts: what its nodes would have used by their share of the untouched
+    nodes in six periods before, less what they used. Null if it cannot be told."""
+    error_watts: float | None = None
+    """Half the width of the 95% interval of `saved_watts`."""
+    why_unknown: str | None = None
+    """Why the saved power cannot be told."""
+    short_seconds_before: float | None = None
+    """Time, in a period of this length before, in which its nodes had an alert; of all nodes added up. Null
+    if older alerts are forgotten."""
+    short_seconds_after: float | None = None
+    """The same after it."""
+    moves: int = 0
+    """Containers that were moved, stopped or started."""
+    cost_joules: float = 0.0
+    """Energy of the moves."""
+    meanwhile: tuple[str, ...] = ()
+    """Ids of other decisions that changed the same nodes or services in the measured periods."""
 
 
 class DecisionOutcome(StrEnum):
@@ -152,12 +256,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     watts_after: float | None = None
     before: Load
     """Load of the affected nodes when it was decided."""
-    after: Load | None = None
-    """Load of these nodes once the decision has had time to take effect; null until then."""
+    verdicts: tuple[Verdict, ...] = ()
+    """What it brought, if it was carried out: after `control.verdict_seconds`, and after 6 and 144 times as
+    long."""
     outcome: DecisionOutcome = DecisionOutcome.NOTHING
     ended_at: float | None = None
-    healed_seconds: float | None = None
-    """Time from the decision to the end of the bottlenecks that it responds to."""
     input_bytes: int = 0
     """Size of the stored snapshot of the decision; 0 if it is deleted."""
 

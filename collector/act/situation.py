@@ -5,6 +5,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from collector.act.drivers.interface import Driver, DriverError
 from collector.act.experience import experience_of
 from collector.act.guards import GuardContext
@@ -19,9 +21,11 @@ from collector.act.orchestrator_state import (
     waiting_tasks,
 )
 from collector.act.records import IN_MOTION, Pause, Step, StepState
+from collector.act.verdicts.learning import SpentAnswers, services_on, spent_answers
 from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.decide.policies.actions import Cut, Resize, SizeBounds
+from collector.decide.policies.resolve import PolicyChoice
 from collector.runtime.parts import Core
 from collector.snapshot.pending import with_waiting
 from collector.snapshot.tables import Snapshot
@@ -49,6 +53,8 @@ class Situation:
         self._taken_over_at: float | None = None
         self.bounds: Mapping[str, SizeBounds] = {}
         """Bounds of the size of services, by the orchestrator's names."""
+        self.cautions: Mapping[str, float] = {}
+        """Factors by which the gains of policies must exceed the required minimum, learned from verdicts."""
 
     @property
     def is_dry(self) -> bool:
@@ -71,13 +77,9 @@ class Situation:
         """Number of steps that are started and not ended."""
         return sum(step.state in IN_MOTION for _, step in self.journal.started_steps(self.core.clock()))
 
-    @property
-    def last_healed_seconds(self) -> float | None:
-        """Time that the last decision that ended a bottleneck took."""
-        return next(
-            (each.healed_seconds for each in self.journal.decisions() if each.healed_seconds is not None),
-            None,
-        )
+    def cautious(self, chosen: PolicyChoice) -> PolicyChoice:
+        """Return a policy as cautious as its decisions have taught."""
+        return chosen.with_caution(self.cautions.get(chosen.policy.name, 1.0))
 
     @property
     def trouble(self) -> str | None:
@@ -212,7 +214,15 @@ class Situation:
             earlier=[step for decision, step in started if decision.id != own],
             own=[step for decision, step in started if decision.id == own],
             planned=[step for step in steps if step.state is StepState.PLANNED],
+            spent=self.spent_answers(snapshot),
         )
+
+    def spent_answers(self, snapshot: Snapshot) -> SpentAnswers:
+        """Return the answers to open alerts that were of no use, or may still be."""
+        nodes = [snapshot.nodes.names[row] for row in np.flatnonzero(snapshot.nodes.has_bottleneck).tolist()]
+        if not nodes:
+            return SpentAnswers()
+        return spent_answers(self.journal.decisions(), snapshot.at, services_on(snapshot, nodes))
 
     def limits(self, step: Step) -> dict[str, Quantities]:
         """Return the limits that nodes report for the containers whose limits a step changes."""

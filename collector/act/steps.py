@@ -7,19 +7,23 @@ from math import isfinite
 import msgspec
 import numpy as np
 
-from collector.act.records import HAS_BEGUN, Step, StepState, Trigger
+from collector.act.records import HAS_BEGUN, Relief, Step, StepState, Trigger
 from collector.analysis.usage import to_quantities
 from collector.decide.policies.actions import (
     Action,
+    Cut,
     Kill,
     Move,
     PowerOff,
     PowerOn,
+    Scale,
     ServiceAction,
     Start,
     affected_nodes,
 )
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.columns import four, parts_of_nodes, sum_by_node
+from collector.snapshot.tables import NOWHERE, Snapshot, share
+from wire.resources import RESOURCES
 
 _MEMORY = 1
 
@@ -29,7 +33,7 @@ def planned_step(
 ) -> Step:
     """Return the step of an action, with the facts about its container and policy that guards need."""
     if isinstance(action, ServiceAction):
-        return Step(action=action, service=action.service)
+        return Step(action=action, service=action.service, reliefs=_reliefs(action, snapshot))
     tasks = snapshot.tasks
     row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
     if row == NOWHERE:
@@ -40,6 +44,7 @@ def planned_step(
         action=action,
         service=None if service == NOWHERE else snapshot.services.names[service],
         answers_alert=trigger is Trigger.ALERT,
+        reliefs=_reliefs(action, snapshot),
         keeps_promises=keeps_promises,
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
         requested=to_quantities(requested),
@@ -47,6 +52,30 @@ def planned_step(
         first_started_at=snapshot.at - float(tasks.age_seconds[row])
         if isfinite(tasks.age_seconds[row])
         else None,
+    )
+
+
+def _reliefs(action: Action, snapshot: Snapshot) -> tuple[Relief, ...]:
+    """Return what an action takes off the short resources of the nodes whose containers leave or shrink."""
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    match action:
+        case Move(task=task) | Kill(task=task) | Cut(task=task) if task in tasks.index:
+            rows = np.array([tasks.index[task]])
+        case Scale(service=service, replicas=0) if service in snapshot.services.index:
+            rows = snapshot.tasks_of(snapshot.services.index[service])
+        case _:
+            return ()
+    rows = rows[tasks.node[rows] != NOWHERE]
+    taken = parts_of_nodes(snapshot)[rows]
+    if isinstance(action, Cut):
+        # Of what it uses, it keeps as much as its new limits allow.
+        left = share(np.array([four(action.allocated)]), tasks.used[rows])
+        taken = taken * np.clip(1.0 - np.nan_to_num(left, nan=1.0), 0.0, 1.0)
+    by_node = sum_by_node(tasks.node[rows], taken, len(nodes.names))
+    short = nodes.bottleneck & (by_node > 0.0)
+    return tuple(
+        Relief(node=nodes.names[row], resource=RESOURCES[column], ratio=round(float(by_node[row, column]), 4))
+        for row, column in np.argwhere(short).tolist()
     )
 
 

@@ -134,8 +134,21 @@ def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
 def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[AnsweredAlert, ...]:
     """Return the open bottlenecks of some nodes, or of all."""
     nodes = snapshot.nodes
+    level = np.where(nodes.by_time, nodes.busy, nodes.used_ratio)
     return tuple(
-        AnsweredAlert(node=nodes.names[row], resource=RESOURCES[column])
+        AnsweredAlert(
+            node=nodes.names[row],
+            resource=RESOURCES[column],
+            by_time=bool(nodes.by_time[row, column]),
+            level=known(level[row, column]),
+            used_ratio=known(nodes.used_ratio[row, column]),
+            excess_ratio=known(nodes.excess[row, column]),
+        )
         for row, column in np.argwhere(nodes.bottleneck).tolist()
         if names is None or nodes.names[row] in names
     )
+
+
+def known(number: float) -> float | None:
+    """Return a number rounded for people; None if it is NaN."""
+    return None if np.isnan(number) else round(float(number), 4)

@@ -50,6 +50,9 @@ class ControlConfig(Section, frozen=True):
     """Time within which agents must report the effect of an action. After it, the action is undone."""
     settle_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Time without further moves from or to a node after a move, so that the effect can show."""
+    verdict_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
+    """Time after a decision at which its effect is measured and compared with its promise; measured again
+    after 6 and 144 times as long: by default after ten minutes, an hour and a day."""
     stale_seconds: Annotated[float, Meta(gt=0, le=3600)] = 60.0
     """Maximum age of a node's last report for any action on it."""
     max_concurrent_moves: Annotated[int, Meta(ge=-1, le=1000)] = -1

@@ -262,6 +262,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes and days only: the rest. Idle + system + containers is the total."""
     containers_joules: float | None = None
     """Nodes and days only: energy of all containers, without idle power."""
+    covered_seconds: float | None = None
+    """Nodes only: time of the period that the energy was used in, as far as the node has reported."""
     node: str | None = None
     """Containers only: the node it ran on."""
     name: str | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from collector.common.arrays import Codes, Floats, Rows
-from collector.snapshot.tables import NOWHERE, Services
+from collector.snapshot.tables import NOWHERE, Services, Snapshot, share
 from wire.resources import RESOURCES, Quantities, Resource
 
 if TYPE_CHECKING:
@@ -117,6 +117,18 @@ def selected(table: Columns, rows: Rows) -> Columns:
             if isinstance(column, (tuple, np.ndarray))
         },
     )
+
+
+def parts_of_nodes(snapshot: Snapshot) -> Floats:
+    """The part of what is used on its node that each task uses; 0 where it is unknown."""
+
+    def find() -> Floats:
+        nodes, tasks = snapshot.nodes, snapshot.tasks
+        used = np.nan_to_num(np.where(np.isnan(tasks.used), tasks.mean, tasks.used), nan=0.0)
+        of_nodes = np.fmax(nodes.used, sum_by_node(tasks.node, used, len(nodes.names)))
+        return np.nan_to_num(share(used, of_nodes[tasks.node]), nan=0.0)
+
+    return snapshot.cached_with_pending("parts of nodes", find)
 
 
 def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:

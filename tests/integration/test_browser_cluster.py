@@ -97,7 +97,10 @@ async def test_every_view_shows_a_real_cluster(
             has_rows("containers", 7),
             *(has_text("containers-rows", name) for name in (container["name"], hostile)),
         ),
-        "decisions": ("document.querySelector('[data-testid=pause]')",),
+        "decisions": (
+            "document.querySelector('[data-testid=pause]')",
+            "document.body.innerText.includes('No decision was carried out in the last seven days.')",
+        ),
         "energy": (has_text("energy-rows", _SERVICE),),
         f"nodes/{container['node']}": (
             has_text("detail-name", container["node"]),

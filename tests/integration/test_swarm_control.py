@@ -5,7 +5,7 @@ import pytest
 from bench.common.results import Figure
 from bench.swarm import faults
 from bench.swarm.benchmark import Scenario, run_scenario
-from bench.swarm.hog import hog
+from bench.swarm.hog import COMPRESSED, hog, judged, pinned
 from tests.lab.engines.swarm import Swarm
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -25,6 +25,15 @@ def missed(figures: list[Figure]) -> list[str]:
 
 def test_bottleneck_is_resolved_by_one_move_that_is_not_undone(swarm_nodes: Swarm) -> None:
     scenario = Scenario(lambda cluster, collector: hog(cluster, collector, _WATCHED_SECONDS))
+    assert missed(run_scenario(scenario, swarm_nodes)) == []
+
+
+def test_a_move_that_helped_gets_a_verdict_with_figures(swarm_nodes: Swarm) -> None:
+    assert missed(run_scenario(Scenario(judged, COMPRESSED), swarm_nodes)) == []
+
+
+def test_a_bottleneck_that_no_move_ends_is_explained_and_nothing_moves(swarm_nodes: Swarm) -> None:
+    scenario = Scenario(lambda cluster, collector: pinned(cluster, collector, _WATCHED_SECONDS))
     assert missed(run_scenario(scenario, swarm_nodes)) == []
 
 

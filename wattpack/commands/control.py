@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -10,10 +10,11 @@ from collector.decide.policies.actions import Action, describe
 from wattpack.client.collector import Json, add_collector_options, add_list_options, get, post
 from wattpack.commands import Functions
 from wattpack.config.arguments import add
-from wattpack.output.text import print_result, time_text
+from wattpack.output.text import columns_table, print_result, time_text
 from wire.errors import UserError
 
 _SAME, _DIFFERS = 0, 1
+_JOULES_PER_KWH = 3.6e6
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
@@ -23,12 +24,16 @@ def _add_history_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "--node NODE", "only decisions that affect this node")
     add(parser, "--service SERVICE", "only decisions that affect this service")
     add(parser, "--replay ID", "make a decision again from its stored snapshot, and compare the plans")
+    add(parser, "--effect", "what decisions brought: planned against measured, the worst ones first")
+    add(parser, "--days N", "with --effect: of the last N days", float, default=7.0)
     add_list_options(parser, 20)
 
 
 def _show_history(arguments: argparse.Namespace) -> int:
     if arguments.replay is not None:
         return _replay(arguments)
+    if arguments.effect:
+        return _show_effects(arguments)
     found = get(
         arguments,
         "/v1/decisions",
@@ -69,26 +74,101 @@ def format_decisions(decisions: list[Json]) -> Iterator[str]:
         yield from (f"    not done: {left}" for left in decision["left"])
         if decision["trouble"] is not None:
             yield f"    based on an old state: {decision['trouble']}"
-        if effect := _effect(decision):
-            yield f"    {effect}"
+        yield from (f"    {line}" for line in _effect(decision))
 
 
 def _describe(action: Json) -> str:
     return describe(msgspec.convert(action, Action))
 
 
-def _effect(decision: Json) -> str:
-    parts = []
-    if decision["healed_seconds"] is not None:
-        parts.append(f"resolved after {decision['healed_seconds']:.0f} s")
-    before, after = decision["before"], decision["after"]
-    if after is not None:
-        for node, ratio in before["used_ratios"].items():
-            if node in after["used_ratios"]:
-                parts.append(f"{node} {ratio:.0%} -> {after['used_ratios'][node]:.0%}")
-        if before["watts"] is not None and after["watts"] is not None:
-            parts.append(f"{before['watts']:.1f} -> {after['watts']:.1f} W in total")
-    return "; ".join(parts)
+def _effect(decision: Json) -> Iterator[str]:
+    """A line for each verdict: promised, and measured."""
+    for verdict in decision["verdicts"]:
+        when = _duration(verdict["after_seconds"])
+        yield f"after {when}: {verdict['effect']}; {'; '.join(_figures(verdict))}"
+
+
+def _duration(seconds: float) -> str:
+    """`90 s`, `10 min`, `1 h` or `24 h`."""
+    unit, size = next(
+        ((unit, size) for unit, size in (("h", 3600), ("min", 60)) if seconds >= size), ("s", 1)
+    )
+    return f"{seconds / size:.3g} {unit}"
+
+
+def _figures(verdict: Json) -> Iterator[str]:
+    if (goal := verdict["goal"]) is not None:
+        value = "unknown" if goal["value"] is None else f"{goal['value']:.3g}"
+        yield f"{goal['what']} {value}, at most {goal['most']:.3g}"
+    for alert in verdict["alerts"]:
+        ended = alert["closed_seconds"]
+        what = "is still open" if ended is None else f"ended after {ended:.0f} s"
+        if ended is not None and alert["is_open"]:
+            what += ", and another is open"
+        alone = alert["alone_ratio"]
+        anyway = "" if alone is None else f" ({alone:.0%} of those left alone do)"
+        used = [alert["used_before"], alert["used_after"]]
+        change = "" if None in used else f", {used[0]:.0%} -> {used[1]:.0%} used"
+        taken = f"{alert['taken_ratio']:.0%} of its use taken away"
+        yield f"{alert['resource']} alert of {alert['node']} {what}{anyway}{change}, {taken}"
+    promised, saved = verdict["promised_watts"], verdict["saved_watts"]
+    promise = "" if promised is None else f", promised {promised:.1f} W"
+    if saved is None:
+        yield f"saved power unknown: {verdict['why_unknown']}{promise}"
+    else:
+        yield f"saved {saved:.1f} W ±{verdict['error_watts']:.1f}{promise}"
+    short = [verdict["short_seconds_before"], verdict["short_seconds_after"]]
+    if None not in short:
+        yield f"{short[0] / 60:.1f} min short before, {short[1] / 60:.1f} after"
+
+
+def _show_effects(arguments: argparse.Namespace) -> int:
+    found = get(arguments, "/v1/decisions/effect", days=f"{arguments.days:g}")
+    since = str(found["since"])
+    decisions = {
+        each["id"]: each for each in get(arguments, "/v1/decisions", since=since, limit="1000")["decisions"]
+    }
+    worst = [decisions[each] for each in found["worst"] if each in decisions][: arguments.limit]
+    return print_result(
+        arguments, {**found, "decisions": worst}, format_effects(found, worst, arguments.days)
+    )
+
+
+def format_effects(found: Json, worst: list[Json], days: float) -> Iterator[str]:
+    """The table of deciders, then the worst decisions."""
+    if not found["deciders"]:
+        yield f"No decision was carried out in the last {days:g} days."
+        return
+    yield from columns_table(_EFFECT_COLUMNS, found["deciders"])
+    for each in found["deciders"]:
+        if each["why"]:
+            factor = f"{each['caution']:.1f} times the required gain"
+            yield f"{each['policy']} must promise {factor}: {each['why']}"
+    yield from ("", "The worst decisions first:")
+    # `format_decisions` prints the first one last.
+    yield from format_decisions(worst[::-1])
+
+
+def _energy(name: str) -> Callable[[Json], str]:
+    return lambda each: f"{each[name] / _JOULES_PER_KWH:.3f}" if each["measured"] else "-"
+
+
+_EFFECT_COLUMNS: dict[str, Callable[[Json], str]] = {
+    "POLICY": lambda each: each["policy"],
+    "DECISIONS": lambda each: str(each["decisions"]),
+    "HELPED": lambda each: str(each["effects"].get("helped", 0)),
+    "LESS": lambda each: str(each["effects"].get("less", 0)),
+    "USELESS": lambda each: str(each["effects"].get("useless", 0)),
+    "UNKNOWN": lambda each: str(each["effects"].get("unknown", 0)),
+    "MOVES": lambda each: str(each["moves"]),
+    "ALERTS ENDED": lambda each: f"{each['closed_alerts']} of {each['alerts']}" if each["alerts"] else "-",
+    "kWh PROMISED": _energy("promised_joules"),
+    "SAVED": _energy("saved_joules"),
+    "±": _energy("error_joules"),
+    "MIN SHORT BEFORE": lambda each: f"{each['short_seconds_before'] / 60:.1f}",
+    "AFTER": lambda each: f"{each['short_seconds_after'] / 60:.1f}",
+    "CAUTION": lambda each: f"{each['caution']:.1f}",
+}
 
 
 def _add_pause_arguments(parser: argparse.ArgumentParser) -> None:

@@ -96,7 +96,7 @@ def demo_config(shop: Shop, path: Path, listen: str) -> CollectorConfig:
         "access": {"tokens": ""},
         "history": {"path": str(path)},
         "analysis": {"interval_seconds": 15.0},
-        "control": {"settle_seconds": 30.0},
+        "control": {"settle_seconds": 30.0, "verdict_seconds": 200.0},
         # Services span nodes, as those of a Swarm do.
         "driver": {"name": "swarm"},
         "energy": {"price_per_kwh": 0.29, "currency": "EUR", "co2_grams_per_kwh": 310.0},

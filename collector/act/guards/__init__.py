@@ -24,6 +24,7 @@ from collector.act.guards.state import (
     meets_constraints,
     node_is_empty,
     not_paused,
+    not_spent,
     within_bounds,
     within_schedule,
 )
@@ -51,6 +52,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("per_node", not_too_many_for_one_node),
     ("cool_down", has_cooled_down),
     ("rest", has_rested),
+    ("spent", not_spent),
     ("settle", has_settled),
     ("risk", within_risk_limits),
     ("power", may_switch_off),

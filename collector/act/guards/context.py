@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collector.act.records import IN_MOTION, Pause, Step
+from collector.act.verdicts.learning import SpentAnswers
 from collector.common.orchestrator import OrchestratorState, ServiceView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
@@ -38,6 +39,8 @@ class GuardContext:
     """Started steps of the same decision."""
     planned: Sequence[Step] = ()
     """Steps of the same decision that have not started."""
+    spent: SpentAnswers = field(default_factory=SpentAnswers)
+    """Answers to open alerts that were of no use, or may still be."""
     bounds: Mapping[str, SizeBounds] = field(default_factory=dict)
     """Bounds of the size of services, by the orchestrator's names."""
 

@@ -289,3 +289,8 @@ def node_is_empty(step: Step, context: GuardContext) -> Refusal:
         return None
     example = left[0] if len(left) == 1 else f"such as {left[0]}"
     return f"{step.action.node} still runs {counted(len(left), 'container')}: {example}"
+
+
+def not_spent(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to answer an alert again in a way that did not end it."""
+    return context.spent.reason(step)

@@ -44,7 +44,7 @@ from collector.decide.policies.planned import PlannedCluster
 from collector.decide.policies.scoring import each_percent, instances_near, percent, same_domain
 from collector.decide.policies.stability import may_leave, may_wake, with_watts
 from collector.decide.policies.worth import gained_time, move_joules
-from collector.snapshot.columns import as_row, sum_by_node
+from collector.snapshot.columns import as_row, parts_of_nodes
 from collector.snapshot.tables import BUSY_CPU_RATIO, BUSY_RATIO, NOWHERE, Snapshot, share
 from wire.resources import RESOURCES, Resource
 
@@ -128,9 +128,7 @@ class _ReliefPlanner:
         self._snapshot, self._settings = snapshot, settings
         self.planned = PlannedCluster(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
-        used = np.nan_to_num(np.where(np.isnan(tasks.used), tasks.mean, tasks.used), nan=0.0)
-        of_nodes = np.fmax(nodes.used, sum_by_node(tasks.node, used, len(nodes.names)))
-        self._part = np.nan_to_num(share(used, of_nodes[tasks.node]), nan=0.0)
+        self._part = parts_of_nodes(snapshot)
         self._load = np.nan_to_num(nodes.capacity - free_of_load(snapshot), nan=0.0)
         # A container takes its part of the time that its node's resource is busy along.
         self._busy = np.nan_to_num(nodes.busy, nan=0.0)

@@ -11,7 +11,7 @@ import msgspec
 
 from collector.act.loop import Actor, Controller
 from collector.act.planner import Decider
-from collector.act.records import CARRIED_OUT, Decision, Trigger
+from collector.act.records import CARRIED_OUT, Decision, Goal, Trigger
 from collector.act.verification import same_limit
 from collector.common.errors import HistoryUnavailable
 from collector.common.orchestrator import ServiceView
@@ -83,6 +83,15 @@ class ElasticController(Controller):
         """Return the elastic services, by name."""
         current = self._actor.situation.bounds
         return [each.status for name, each in sorted(self._tracked.items()) if name in current]
+
+    def goal_of(self, decision: Decision) -> Goal | None:
+        """Return the metric of the service that a decision scaled, and its bound."""
+        names = {step.service for step in decision.steps if decision.trigger is Trigger.ELASTIC}
+        status = next((each for each in self.statuses() if each.service in names), None)
+        if status is None:
+            return None
+        value = None if status.observed is None else status.observed.metric
+        return Goal(what=f"metric of {status.service}", value=value, most=status.target.metric_max)
 
     async def run(self, _alert_policy: PolicyChoice | None = None) -> bool:
         """Decide about every service that is due."""

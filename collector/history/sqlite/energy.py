@@ -103,11 +103,18 @@ def _sorted(accounts: Iterator[Account]) -> list[Account]:
     return sorted(accounts, key=lambda account: (-account.joules, account.key or "", account.node or ""))
 
 
-def _node_account(key: str, joules: float, idle_joules: float, containers_joules: float) -> Account:
+def _node_account(
+    key: str,
+    joules: float,
+    idle_joules: float,
+    containers_joules: float,
+    covered_seconds: float | None = None,
+) -> Account:
     return Account(
         key=key,
         joules=joules,
         idle_joules=idle_joules,
+        covered_seconds=covered_seconds,
         # Rounding can make it negative.
         system_joules=max(0.0, joules - idle_joules - containers_joules),
         containers_joules=containers_joules,
@@ -129,7 +136,8 @@ WITH parts AS (
            coalesce(CASE WHEN r.covered_until > r.covered_from THEN
                max(0.0, min(:end, r.covered_until) - max(:start, r.covered_from))
                / (r.covered_until - r.covered_from)
-           ELSE r.covered_from >= :start AND r.covered_from < :end END, 0.0) AS share
+           ELSE r.covered_from >= :start AND r.covered_from < :end END, 0.0) AS share,
+           coalesce(r.covered_until - r.covered_from, 0.0) AS seconds
     FROM parts p CROSS JOIN node_rollups r ON r.step = p.step AND r.bucket = p.bucket
 )
 """
@@ -139,7 +147,8 @@ _BY_DAY = f"""{_PARTS}
 SELECT s.bucket * s.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} FROM shares s GROUP BY day ORDER BY day
 """  # noqa: S608 - names of our own
 _BY_NODE = f"""{_PARTS}
-SELECT n.name, {_NODE_SUMS} FROM shares s JOIN nodes n ON n.id = s.node_id GROUP BY n.id
+SELECT n.name, {_NODE_SUMS}, sum(s.share * s.seconds)
+FROM shares s JOIN nodes n ON n.id = s.node_id GROUP BY n.id
 """  # noqa: S608 - names of our own
 # All of a whole hour counts: one range of the table. Only at the edges does the share of each node matter.
 _BY_CONTAINER = f"""{_SHARES.format(parts=":edges")}

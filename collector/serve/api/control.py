@@ -11,12 +11,14 @@ from collector.act.loop import ControlLoop
 from collector.act.orchestrator_state import pending_tasks, waiting_tasks
 from collector.act.planner import plan_room
 from collector.act.records import Decision, DecisionOutcome, Pause, Trigger
+from collector.act.verdicts.learning import DeciderEffect, badness, effects_of
 from collector.analysis.usage import to_quantities
 from collector.common.errors import ApiError
 from collector.decide.policies.actions import Action, Kill
 from collector.decide.policies.resolve import resolve
 from collector.decide.question import PlacementQuestion
 from collector.runtime.parts import Core
+from collector.serve.api.queries import DAY_SECONDS
 from collector.serve.web.routes import NO_HISTORY, Route, get, post, problem
 from collector.serve.web.scopes import Scope
 from collector.snapshot.codec import unpack
@@ -59,6 +61,24 @@ class DecisionsQuery(msgspec.Struct, frozen=True):
     outcome: Annotated[DecisionOutcome | None, Meta(description="Only decisions with this outcome.")] = None
     since: Annotated[float | None, Meta(description="Only decisions made at this Unix time or later.")] = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of decisions.")] = 100
+
+
+class EffectQuery(msgspec.Struct, frozen=True):
+    """Period of the decisions."""
+
+    days: Annotated[float, Meta(gt=0, le=366, description="Only decisions of the last days.")] = 7.0
+
+
+class DecisionEffects(msgspec.Struct, frozen=True):
+    """What decisions brought: planned against measured."""
+
+    since: float
+    """Start of the period."""
+    deciders: list[DeciderEffect]
+    """Each policy or feature that carried out decisions in it, by name."""
+    worst: list[str]
+    """Ids of its decisions with a verdict, the worst first: useless ones, then those that brought less than
+    promised; among equals, the one that missed the most watts."""
 
 
 class ReplayQuery(msgspec.Struct, frozen=True):
@@ -116,6 +136,14 @@ async def decisions(api: Api, query: DecisionsQuery) -> Decisions:
     return Decisions(found[: query.limit])
 
 
+async def effects(api: Api, query: EffectQuery) -> DecisionEffects:
+    """Get what the decisions of the last days brought, by policy, and the worst ones."""
+    since = api.clock() - query.days * DAY_SECONDS
+    found = [each for each in api.control.actor.situation.journal.decisions() if each.at >= since]
+    judged = sorted((each for each in found if each.verdicts), key=badness, reverse=True)
+    return DecisionEffects(since=since, deciders=effects_of(found, since), worst=[each.id for each in judged])
+
+
 def _matches(decision: Decision, query: DecisionsQuery) -> bool:
     nodes = {*decision.before.used_ratios, *(alert.node for alert in decision.alerts)}
     return (
@@ -159,7 +187,7 @@ async def replay(api: Api, query: ReplayQuery) -> ReplayedDecision:
             default_class = api.config.placement.default_class
             plan = (await api.worker.run(plan_room, snapshot, question, policy, default_class)).plan
     recorded, replayed = tuple(step.action for step in found.steps), plan.actions
-    same = recorded == replayed and found.left == plan.left
+    same = recorded == replayed and found.left[: len(plan.left)] == plan.left
     return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)
 
 
@@ -253,6 +281,7 @@ async def status(api: Api) -> ControlStatus:
 
 ROUTES: tuple[Route, ...] = (
     get("/v1/decisions", decisions),
+    get("/v1/decisions/effect", effects),
     get("/v1/decisions/replay", replay, problems={**_NO_DECISION, **_NO_REPLAY, **_NO_INPUT, **NO_HISTORY}),
     post("/v1/room", make_room, problems=NO_HISTORY, scope=Scope.ADMIN),
     get("/v1/room", list_waiting),

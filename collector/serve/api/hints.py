@@ -75,6 +75,8 @@ async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
     """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
+    # As cautious as the control loop, which would carry it out.
+    chosen = core.control.actor.situation.cautious(chosen)
     # A plan for a large cluster takes seconds.
     async with core.planning:
         snapshot, control = await core.snapshot(), core.config.control

@@ -1,6 +1,7 @@
 """Metrics of the collector, read from its state at each scrape."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 from aiohttp import web
@@ -8,6 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from collector.act.verdicts.learning import WEEK_SECONDS, DeciderEffect, effects_of
 from collector.common.extensions import extend, extensions
 from collector.runtime.parts import Core, ReportKind, ReportOutcome
 from collector.serve.api.cluster import open_alerts, summarize
@@ -33,6 +35,40 @@ def _counts(
 
     values = {label: value_of(place) for place, label in enumerate(labels)}
     return lambda api: counts(api).items(), [MetricSpec[Any](name, text, lambda count: count[1], values)]
+
+
+def _deciders(api: Api) -> list[DeciderEffect]:
+    return effects_of(api.control.actor.situation.journal.decisions(), api.clock() - WEEK_SECONDS)
+
+
+_OF_A_WEEK = "Decisions of the last seven days."
+_BY_POLICY: dict[str, Callable[[DeciderEffect], str]] = {"policy": attrgetter("policy")}
+_EFFECTS = {
+    "promised_joules": ("promised_joules", "measured", "Energy that measured decisions were to save."),
+    "saved_joules": ("saved_joules", "measured", "Energy that measured decisions saved, moves not counted."),
+    "saved_error_joules": (
+        "error_joules",
+        "measured",
+        "Half the width of the 95% interval of the saved energy.",
+    ),
+    "move_joules": ("cost_joules", "moves", "Energy of the moves."),
+    "moves": ("moves", "decisions", "Containers that were moved, stopped or started."),
+    "answered_alerts": ("alerts", "decisions", "Alerts that decisions answered."),
+    "closed_alerts": ("closed_alerts", "alerts", "Answered alerts that ended, and stayed so."),
+    "alone_alerts": ("alone_alerts", "alerts", "Answered alerts that would have ended without an answer."),
+    "short_before_seconds": (
+        "short_seconds_before",
+        "decisions",
+        "Time with alerts on changed nodes before.",
+    ),
+    "short_after_seconds": ("short_seconds_after", "decisions", "Time with alerts on changed nodes after."),
+    "caution_ratio": ("caution", "decisions", "Factor by which a gain must exceed the required minimum."),
+}
+"""Metrics of what a decider brought: the field, the one without which it is unknown, and its help."""
+
+
+def _effect(field: str, needed: str) -> Callable[[DeciderEffect], float | None]:
+    return lambda each: getattr(each, field) if getattr(each, needed) else None
 
 
 _TABLES: tuple[_Table, ...] = (
@@ -236,12 +272,24 @@ _TABLES: tuple[_Table, ...] = (
                 "Steps of the control loop that have started and not ended.",
                 lambda actor: actor.situation.in_motion,
             ),
-            MetricSpec(
-                "wattpack_collector_last_recovery_seconds",
-                "Time from the last decision that resolved a bottleneck until its alerts closed, in seconds.",
-                lambda actor: actor.situation.last_healed_seconds,
-            ),
         ],
+    ),
+    (
+        _deciders,
+        [
+            MetricSpec(
+                f"wattpack_decision_{name}", f"{text} {_OF_A_WEEK}", _effect(field, needed), _BY_POLICY
+            )
+            for name, (field, needed, text) in _EFFECTS.items()
+        ],
+    ),
+    _counts(
+        "wattpack_decision_verdicts",
+        f"Decisions by their last verdict: helped, less than promised, useless, or unknown. {_OF_A_WEEK}",
+        ("policy", "effect"),
+        lambda api: {
+            (each.policy, effect): count for each in _deciders(api) for effect, count in each.effects.items()
+        },
     ),
     _counts(
         "wattpack_collector_decisions_total",

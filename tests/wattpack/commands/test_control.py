@@ -1,12 +1,36 @@
 """Durations for `wattpack control pause`, and the status and decisions of the control loop as text."""
 
+import re
 from typing import Any
 
 import pytest
 
-from wattpack.commands.control import format_decisions, parse_duration, status_text
+from wattpack.commands.control import format_decisions, format_effects, parse_duration, status_text
 from wire.errors import UserError
 
+VERDICT = {
+    "after_seconds": 3600,
+    "effect": "helped",
+    "alerts": [
+        {
+            "node": "alpha",
+            "resource": "cpu",
+            "is_open": False,
+            "closed_seconds": 12.4,
+            "taken_ratio": 0.57,
+            "used_before": 0.97,
+            "used_after": 0.4,
+            "alone_ratio": 0.6,
+        }
+    ],
+    "goal": None,
+    "promised_watts": 15.0,
+    "saved_watts": 12.0,
+    "error_watts": 3.5,
+    "why_unknown": None,
+    "short_seconds_before": 120,
+    "short_seconds_after": 30,
+}
 _MEANWHILE = "Steps in progress finish, no new step starts."
 ACTIVE = {"driver": "swarm", "dry_run": False, "lease_holder": None, "pause": None}
 
@@ -60,9 +84,7 @@ def test_decision_has_reasons_outcome_and_effect() -> None:
         "left": ["memory on gamma stays short"],
         "trouble": "the manager is away",
         "steps": [{"action": move, "state": "verified", "why": None}],
-        "healed_seconds": 12.4,
-        "before": {"watts": 100.0, "used_ratios": {"alpha": 0.97}},
-        "after": {"watts": 101.0, "used_ratios": {"alpha": 0.4}},
+        "verdicts": [VERDICT],
     }
     assert list(format_decisions([decision])) == [
         "1970-01-01 00:00:00  abcd  done     draps: alert (cpu on alpha)",
@@ -70,5 +92,41 @@ def test_decision_has_reasons_outcome_and_effect() -> None:
         "        so",
         "    not done: memory on gamma stays short",
         "    based on an old state: the manager is away",
-        "    resolved after 12 s; alpha 97% -> 40%; 100.0 -> 101.0 W in total",
+        (
+            "    after 1 h: helped; cpu alert of alpha ended after 12 s (60% of those left alone do), 97%"
+            " -> 40% used, 57% of its use taken away; saved 12.0 W ±3.5, promised 15.0 W; 2.0 min short"
+            " before, 0.5 after"
+        ),
+    ]
+
+
+def test_effects_are_a_table_and_the_worst_decision_comes_first() -> None:
+    decider = {
+        "policy": "draps",
+        "decisions": 3,
+        "effects": {"helped": 1, "useless": 2},
+        "moves": 4,
+        "alerts": 3,
+        "closed_alerts": 1,
+        "measured": 1,
+        "promised_joules": 3.6e6,
+        "saved_joules": 1.8e6,
+        "error_joules": 0.36e6,
+        "short_seconds_before": 60,
+        "short_seconds_after": 90,
+        "caution": 1.3,
+        "why": "1 of 3 answered alerts ended: at most 79% of the promise",
+    }
+    lines = list(format_effects({"deciders": [decider]}, [], 7))
+    titles, row = (re.split(r" {2,}", line) for line in lines[:2])
+    cells = dict(zip(titles, row, strict=True))
+    assert cells["ALERTS ENDED"] == "1 of 3"
+    assert (cells["kWh PROMISED"], cells["SAVED"], cells["±"]) == ("1.000", "0.500", "0.100")
+    assert (cells["MIN SHORT BEFORE"], cells["AFTER"], cells["CAUTION"]) == ("1.0", "1.5", "1.3")
+    assert lines[2] == (
+        "draps must promise 1.3 times the required gain: 1 of 3 answered alerts ended: at most 79% of the"
+        " promise"
+    )
+    assert list(format_effects({"deciders": []}, [], 7)) == [
+        "No decision was carried out in the last 7 days."
     ]

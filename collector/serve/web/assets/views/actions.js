@@ -71,3 +71,14 @@ export function decisionTitle(decision) {
   const what = steps === 0 ? "nothing to do" : plural(steps, "step");
   return `${decision.policy}, ${TRIGGERS[decision.trigger] ?? decision.trigger}: ${what}`;
 }
+
+/** What the decisions of a policy brought, as a sentence. */
+export function brought({effects, alerts, closed_alerts: closed, measured, saved_joules: saved, error_joules: error, promised_joules: promised, short_seconds_before: before, short_seconds_after: after}) {
+  const judged = Object.entries(effects).map(([name, number]) => `${number} ${name}`).join(", ");
+  return [
+    judged || "no verdict yet",
+    alerts ? `${closed} of ${plural(alerts, "alert")} ended` : "",
+    measured ? `saved ${energy(saved)} ± ${energy(error)} of ${energy(promised)} promised` : "",
+    before || after ? `short for ${duration(before)} before, ${duration(after)} after` : "",
+  ].filter(Boolean).join("; ");
+}

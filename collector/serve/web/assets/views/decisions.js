@@ -2,16 +2,17 @@
 
 import {hasToken, setToken} from "../core/api.js";
 import {button, card, element, reconcile, setAttribute, setText} from "../core/dom.js";
-import {ago, known, moment, percent, plural, watts} from "../core/format.js";
+import {ago, duration, known, moment, percent, plural, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
-import {decisionTitle, describe, effect, reasons, saving, stepItem} from "./actions.js";
+import {brought, decisionTitle, describe, effect, reasons, saving, stepItem} from "./actions.js";
 import {hintCard} from "./hints.js";
 import {drawFacts} from "./nodes.js";
 
 const MAX_DECISIONS = 100;
+const EFFECTS = {helped: "it helped", less: "it brought less than promised", useless: "it was useless", unknown: "its effect cannot be told"};
 
 export function decisionsView(scope) {
-  scope.root.append(element("div.head", {}, element("h1", {}, "Decisions")), element("div.grid.loose", {}, controlCard(scope), planCard(scope), hintCard(scope), journalCard(scope)));
+  scope.root.append(element("div.head", {}, element("h1", {}, "Decisions")), element("div.grid.loose", {}, controlCard(scope), effectCard(scope), planCard(scope), hintCard(scope), journalCard(scope)));
 }
 
 function controlCard(scope) {
@@ -147,8 +148,7 @@ function drawBody(details) {
   const alerts = decision.alerts.map((alert) => `${alert.node}: ${alert.resource}`).join(", ");
   const notes = [
     saving(decision), alerts ? `Responds to bottlenecks: ${alerts}.` : "", decision.trouble ?? "",
-    known(decision.healed_seconds) ? `The bottlenecks ended after ${Math.round(decision.healed_seconds)} s.` : "",
-    loadChange(decision),
+    ...decision.verdicts.map(verdictText),
   ].filter(Boolean);
   details.lastChild.replaceChildren(
     ...notes.map((text) => element("p", {}, text)), ...reasons(decision.reasons),
@@ -157,9 +157,33 @@ function drawBody(details) {
   );
 }
 
-function loadChange({before, after}) {
-  if (!after) return "";
-  const power = known(before.watts) && known(after.watts) ? `Measured: ${watts(before.watts)} before, ${watts(after.watts)} after. ` : "";
-  const nodes = Object.keys(before.used_ratios).filter((node) => known(after.used_ratios[node])).map((node) => `${node} ${percent(before.used_ratios[node])} → ${percent(after.used_ratios[node])}`);
-  return `${power}${nodes.length ? `Highest usage: ${nodes.join(", ")}.` : ""}`;
+/** What was measured some time after a decision. */
+function verdictText(verdict) {
+  const alerts = verdict.alerts.map((alert) => {
+    const ended = known(alert.closed_seconds) ? `ended after ${duration(alert.closed_seconds)}${alert.is_open ? ", and another is open" : ""}` : "is still open";
+    const alone = known(alert.alone_ratio) ? ` (${percent(alert.alone_ratio)} of those left alone do)` : "";
+    return `${alert.resource} alert of ${alert.node} ${ended}${alone}, ${percent(alert.used_before)} → ${percent(alert.used_after)} used`;
+  });
+  const promise = known(verdict.promised_watts) ? `, promised ${watts(verdict.promised_watts)}` : "";
+  const power = known(verdict.saved_watts) ? `saved ${watts(verdict.saved_watts)} ± ${watts(verdict.error_watts)}` : `saved power unknown: ${verdict.why_unknown}`;
+  const short = known(verdict.short_seconds_before) && known(verdict.short_seconds_after) ? [`short for ${duration(verdict.short_seconds_before)} before, ${duration(verdict.short_seconds_after)} after`] : [];
+  const goal = verdict.goal ? [`${verdict.goal.what} ${known(verdict.goal.value) ? verdict.goal.value.toPrecision(3) : "unknown"}, at most ${verdict.goal.most}`] : [];
+  return `After ${duration(verdict.after_seconds)}: ${EFFECTS[verdict.effect]}. ${[...goal, ...alerts, `${power}${promise}`, ...short].join("; ")}.`;
+}
+
+/** What the decisions of the last week brought, the least useful policies first. */
+function effectCard(scope) {
+  const list = element("ul.plain-list", {"data-testid": "effects"});
+  const none = element("p.soft", {}, "No decision was carried out in the last seven days.");
+  scope.every(60, async () => {
+    const {deciders} = await scope.get("/v1/decisions/effect");
+    none.hidden = deciders.length > 0;
+    const worst = [...deciders].sort((one, other) => other.caution - one.caution);
+    reconcile(list, worst, (each) => each.policy, () => element("li", {}, element("b"), element("div"), element("div.soft")), (item, each) => {
+      setText(item.children[0], `${each.policy}: ${plural(each.decisions, "decision")}, ${plural(each.moves, "move")}`);
+      setText(item.children[1], brought(each));
+      setText(item.children[2], each.why ? `Must promise ${each.caution.toFixed(1)} times the required gain: ${each.why}.` : "");
+    });
+  });
+  return card(term("verdict", "What it brought, last 7 days"), {class: "card half"}, none, list);
 }

@@ -6,7 +6,7 @@ import {bytes, cores, count, energy, known, moment, percent, plural, watts} from
 import {term} from "../core/glossary.js";
 import {address, remember} from "../core/router.js";
 import {drawAlerts} from "./alerts.js";
-import {decisionTitle, describe, effect, saving} from "./actions.js";
+import {brought, decisionTitle, describe, effect, saving} from "./actions.js";
 import {costOf, dayStart, sumDays} from "./accounts.js";
 
 const MAX_ALERTS = 50;
@@ -60,8 +60,10 @@ export function overviewView(scope) {
   const plan = scope.every(60, async () => parts.plan.update(await scope.post("/v1/hints/rebalance", {})));
   parts.plan.again.addEventListener("click", () => plan.now());
   scope.every(30, async () => {
-    const [{decisions}, control] = await Promise.all([scope.get("/v1/decisions", {limit: 5}), scope.get("/v1/control")]);
-    parts.last.update(decisions, control);
+    const [{decisions}, {deciders}, control] = await Promise.all([
+      scope.get("/v1/decisions", {limit: 5}), scope.get("/v1/decisions/effect"), scope.get("/v1/control"),
+    ]);
+    parts.last.update(decisions, deciders, control);
   });
 }
 
@@ -203,10 +205,13 @@ function planCard() {
 function lastCard() {
   const status = element("p.soft");
   const list = element("ul.plain-list", {"data-testid": "last-decisions"});
-  const root = card(term("decision", "Last decisions"), {class: "card third"}, status, list);
+  const week = element("ul.plain-list", {"data-testid": "week"});
+  const root = card(term("decision", "Last decisions"), {class: "card third"}, status, list, element("h3", {}, term("verdict", "What this week's brought")), week);
   return {
     root,
-    update(decisions, control) {
+    update(decisions, deciders, control) {
+      week.previousSibling.hidden = deciders.length === 0;
+      reconcile(week, deciders, (each) => each.policy, () => element("li.soft"), (item, each) => setText(item, `${each.policy}: ${brought(each)}`));
       const mode = control.dry_run ? `Dry run (driver ${control.driver}): plans are recorded, but not carried out.` : control.active ? `Plans are carried out by the driver ${control.driver}.` : `Plans are not carried out now${control.pause ? ": paused" : ""}.`;
       setText(status, decisions.length ? mode : `${mode} No decisions yet.`);
       reconcile(list, decisions, (each) => `${each.id}${each.outcome}`, (each) => element("li", {},
