@@ -85,8 +85,10 @@ def _policy_run(text: str, scenario: Scenario) -> PolicyRun:
     def deciding(name: str) -> PolicyChoice | None:
         if name == policy.name:
             return chosen
-        other = find_policy(name, "rebalance", policies=POLICIES) if name else None
-        return other and with_settings(other, collector.policies.get(name, {}), strict=False)
+        if not name:
+            return None
+        other = find_policy(name, "rebalance", policies=POLICIES)
+        return with_settings(other, collector.policies.get(name, {}), strict=False)
 
     timer, answers = deciding(collector.control.timer_policy), collector.control.policy
     return PolicyRun(
