@@ -1,6 +1,6 @@
 """The results of all scenarios: stored as JSON, and as a page generated from it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -36,6 +36,8 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     notes: dict[str, str]
     figures: list[FigureComparison]
     cpu_seconds: float
+    beside: tuple[str, ...] = ()
+    """Policies that differ by settings only, the one as shipped first."""
 
 
 class ScenarioResults(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ def replayed(
         notes=comparison.notes,
         figures=list(compared),
         cpu_seconds=cpu_seconds,
+        beside=scenario.beside,
     )
 
 
@@ -91,12 +94,20 @@ _INTRODUCTION = (
 )
 
 
+_ABOUT_DEFAULTS = (
+    "`least-watts` places containers in all of them, and alerts are answered as live. `defaults` is what is",
+    "shipped; `timer` adds `control.timer_policy`, `overbooks` the setting of this name, and `least-watts`",
+    "both. [replay.md](replay.md#defaults) says why the defaults are what they are.",
+)
+
+
 def _page(report: ScenarioResults) -> Iterator[str]:
     yield from _INTRODUCTION
     found = papers.read_papers()
     compared = [figure for each in report.scenarios.values() for figure in each.figures]
     absent = [figure for name in report.absent for figure in read_scenario(FOLDER / f"{name}.toml").expected]
     yield from ("", *papers.summary(found, compared, absent))
+    yield from _defaults(report.scenarios)
     for name, each in report.scenarios.items():
         yield from ("", f"## {each.title}", "", f"`scenarios/{name}.toml`. {each.about}".rstrip(), "")
         if each.elastic:
@@ -117,6 +128,39 @@ def _page(report: ScenarioResults) -> Iterator[str]:
     if report.absent:
         yield from ("", "### Scenarios that were not replayed", "")
         yield from (f"- `scenarios/{name}.toml`: {why}" for name, why in report.absent.items())
+
+
+def _defaults(scenarios: Mapping[str, Replayed]) -> Iterator[str]:
+    """The shipped settings and others beside each other, in all scenarios that have them."""
+    rows = [
+        _default_row(each, policy, result, each.policies[each.beside[0]])
+        for each in scenarios.values()
+        for policy in each.beside
+        if (result := each.policies.get(policy)) is not None
+    ]
+    if not rows:
+        return
+    yield from ("", "## As shipped, and with other settings", "")
+    yield from _ABOUT_DEFAULTS
+    yield ""
+    yield from table_head(
+        ("scenario", "policy", "kWh", "against shipped", "node hours", "moves", "short of the scarcest %")
+    )
+    yield from (table_row(row) for row in rows)
+
+
+def _default_row(
+    scenario: Replayed, policy: str, result: PolicyResult, shipped: PolicyResult
+) -> tuple[str, ...]:
+    return (
+        scenario.title,
+        policy,
+        f"{result.energy_kwh:.2f}",
+        f"{result.energy_kwh / shipped.energy_kwh - 1:+.1%}".replace("%", " %"),
+        f"{result.node_hours:.1f}",
+        str(result.migrations),
+        f"{100 * max(result.overloaded_node_time_ratio.values()):.2f}",
+    )
 
 
 def _policies(policies: dict[str, PolicyResult]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from collector.common.extensions import extend
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.decide.policies.resolve import PolicyChoice, resolve
+from collector.decide.policies.resolve import PolicyChoice, beside_timer, resolve
 from collector.decide.policies.table import POLICIES
 from collector.decide.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.runtime.parts import Core
@@ -100,7 +100,10 @@ class ControlLoop:
         config = core.config
         self._core, self._settings = core, config.control
         self._alert_policy = _resolve(config, config.control.policy)
+        """As set, for controllers that ask whether moves would help."""
         self._timer_policy = _resolve(config, config.control.timer_policy)
+        given = config.policies.get(config.control.policy, {})
+        self._answering_policy = beside_timer(self._alert_policy, self._timer_policy, given)
         # The feature with this policy may be missing.
         self._room_policy = _resolve(config, ROOM_POLICY if ROOM_POLICY in POLICIES else "")
         self._keeps_promises = self._timer_policy is not None and self._timer_policy.policy.keeps_promises
@@ -160,7 +163,7 @@ class ControlLoop:
             self._recovered = True
 
     async def _decide_and_act(self) -> None:
-        if (alert_policy := self._cautious(self._alert_policy)) is not None:
+        if (alert_policy := self._cautious(self._answering_policy)) is not None:
             decision = await self.actor.planner.answer_alerts(alert_policy)
             if decision is not None:
                 await self.actor.executor.carry_out(decision)

@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +10,12 @@ import msgspec
 import numpy as np
 
 from collector.act.guards import first_refusal
-from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
+from collector.act.records import Decision, DecisionOutcome, Step, Trigger
+from collector.act.repeats import ALERTS, Repeats, can_resume
 from collector.act.situation import Situation
-from collector.act.steps import planned_step, will_run
+from collector.act.steps import planned_step
 from collector.act.verification import alerts, load
-from collector.decide.policies.actions import Action, ServiceAction, affected_nodes, describe
+from collector.decide.policies.actions import affected_nodes, describe
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import Plan, Rejection, Request
 from collector.decide.policies.resolve import PolicyChoice
@@ -51,16 +50,12 @@ class Decider:
         )
 
 
-_COUNT = re.compile(r"\b\d[\d.]*%|\b\d[\d.e+-]* ((?:more )?\w+?)s?\b")
-"""A percentage, or a number with its unit. A reason in which only these changed is not recorded again."""
-
-
 class Planner:
     """Makes decisions, and records repeated ones only once."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
-        self._last_recorded: dict[tuple[Trigger, str], object] = {}
+        self._repeats = Repeats()
         self.decided: Counter[tuple[Trigger, str]] = Counter()
         """Number of decisions since the start, by trigger and policy."""
 
@@ -68,7 +63,7 @@ class Planner:
         """Decide about the open bottlenecks; None if the decision is the same as the last."""
         snapshot = await self._situation.snapshot()
         if not snapshot.nodes.has_bottleneck.any():
-            self._last_recorded.pop((Trigger.ALERT, ""), None)
+            self._repeats.forget(ALERTS)
             return None
         snapshot, spent = self._situation.spent_answers(snapshot).pinned(snapshot)
         return await self.decide(Trigger.ALERT, chosen, snapshot, spent)
@@ -101,10 +96,10 @@ class Planner:
         is_retried = not is_dry and (
             None in refusals
             if keeps_promises or decider.subject
-            else trigger is Trigger.ALERT and self._can_resume(steps, refusals)
+            else trigger is Trigger.ALERT and can_resume(self._last_answer(), steps, refusals)
         )
-        guards = tuple(refusal and refusal[0] for refusal in refusals)
-        is_new = self._is_new((trigger, decider.subject), plan, steps, guards)
+        cause, is_blind = (trigger, decider.subject), self._situation.trouble is not None
+        is_new = self._repeats.is_new(cause, plan, steps, refusals, is_blind=is_blind)
         if not (is_new or is_retried):
             return None
         if is_dry:
@@ -142,49 +137,16 @@ class Planner:
             decision = await self._situation.journal.add(decision, packed, waiting)
         except BaseException:
             # It is made again: nobody knows of it.
-            self._last_recorded.pop((trigger, decider.subject), None)
+            self._repeats.forget(cause)
             raise
         self.decided[trigger, decider.policy] += 1
         _log(decision)
         return decision
 
-    def _can_resume(self, steps: Sequence[Step], refusals: Sequence[tuple[str, str] | None]) -> bool:
-        """Whether a step can run now that the last answer to alerts had to leave."""
-        decisions, left = self._situation.journal.decisions(), (StepState.REFUSED, StepState.DROPPED)
-        last = next((each.steps for each in decisions if each.trigger is Trigger.ALERT), ())
-        tried = [_identity(each.action) for each in last if each.state in left]
-        runs = will_run(steps, (each is not None for each in refusals)) if tried else ()
-        return any(run and _identity(each.action) in tried for each, run in zip(steps, runs, strict=False))
-
-    def _is_new(
-        self, cause: tuple[Trigger, str], plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]
-    ) -> bool:
-        """Whether a plan differs from the last recorded one; requests are always recorded."""
-        content = (
-            tuple(_identity(step.action) for step in steps),
-            guards,
-            () if steps else tuple(_COUNT.sub(r"\1", each) for each in plan.left),
-            # An empty plan during an outage of the orchestrator is not the same as one without.
-            self._situation.trouble is not None,
-        )
-        if cause[0] is not Trigger.REQUEST and (
-            self._last_recorded.get(cause) == content or not (steps or plan.left)
-        ):
-            return False
-        self._last_recorded[cause] = content
-        return True
-
-
-def _identity(action: Action) -> tuple[object, ...]:
-    """Return the identity of an action, without its reasons and gains."""
-    if isinstance(action, ServiceAction):
-        return (
-            action.kind,
-            action.service,
-            getattr(action, "replicas", None),
-            getattr(action, "cpu_limit_cores", None),
-        )
-    return action.kind, *(getattr(action, field, None) for field in ("task", "node", "target"))
+    def _last_answer(self) -> tuple[Step, ...]:
+        """Return the steps of the last answer to alerts."""
+        decisions = self._situation.journal.decisions()
+        return next((each.steps for each in decisions if each.trigger is Trigger.ALERT), ())
 
 
 def _log(decision: Decision) -> None:

@@ -39,7 +39,8 @@ class ControlConfig(Section, frozen=True):
     """Policy that responds to bottlenecks. Empty ignores them."""
     timer_policy: str = ""
     """Policy that runs every `timer_seconds`, such as `least-watts`, `energy4cloud` or `qos-driven`. Empty
-    runs none."""
+    runs none: moves that save power restart containers, so they are asked for. Beside `least-watts`, `draps`
+    leaves alerts about use to it."""
     check_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     """Time between two checks for open bottlenecks. The orchestrator is queried at every third one."""
     timer_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0

@@ -270,6 +270,8 @@ class Scenario(Table, frozen=True, kw_only=True):
     policies: dict[str, Choice] = {}
     run: tuple[str, ...] = ()
     """The policies to compare by default."""
+    beside: tuple[str, ...] = ()
+    """Those that differ by settings only, to publish beside each other: the one as shipped comes first."""
     expected: tuple[Expected, ...] = ()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from collector.analysis.analysis import AnalysisPass, LatestAnalysis, merged
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
+from collector.common.reported_alerts import AlertState
 from collector.config import CollectorConfig, PlacementConfig
 from collector.decide.policies.admission.rule import AdmissionRule
 from collector.decide.policies.interface import ApplicationPlacement
@@ -67,10 +68,21 @@ class SimulatedCollector:
             self._delays = Delays.of_matrix(round_trip_seconds)
         self._analysed_at = self._tidied_at = -inf
         self._snapshot: Snapshot | None = None
+        self.reports_received = 0
+        self._has_alert: bool | None = None
+        """None after a report, until somebody asks."""
+
+    @property
+    def has_alert(self) -> bool:
+        """Whether an alert is open."""
+        if self._has_alert is None:
+            self._has_alert = self.registry.alert_count()[AlertState.OPEN] > 0
+        return self._has_alert
 
     def receive(self, reports: Sequence[Report], now: float) -> None:
         if reports:
-            self._snapshot = None
+            self._snapshot = self._has_alert = None
+            self.reports_received += len(reports)
         heartbeats = []
         for report in reports:
             self.registry.apply(report, now)

@@ -4,18 +4,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from time import thread_time
 from typing import Any
 
 import msgspec
 
 from collector.act.experience import experience_of
 from collector.act.guards import GuardContext, first_refusal
-from collector.act.records import CARRIED_OUT, IN_MOTION, Step, StepState
+from collector.act.records import CARRIED_OUT, IN_MOTION, Step, StepState, Trigger
+from collector.act.repeats import ALERTS, Repeats, can_resume
 from collector.act.steps import batches, failed_prerequisite, planned_step
 from collector.act.verification import containers_of, find_effect, target_of
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView
 from collector.config import ControlConfig
 from collector.decide.policies.actions import Action, Cut, Kill, Move
+from collector.decide.policies.resolve import PolicyChoice
 from collector.decide.reservations import AVOID_SECONDS
 from collector.snapshot.tables import Snapshot
 from replay.simulation.cluster import seconds_of, unix
@@ -35,6 +38,7 @@ class _Decision:
 
     steps: list[Step]
     batches: Iterator[list[int]]
+    trigger: Trigger
     running: list[int] = field(default_factory=list)
     """Positions of the steps of the current batch."""
 
@@ -47,32 +51,51 @@ class SimulatedControl:
         collector: SimulatedCollector,
         driver: SimulatedDriver,
         services: Sequence[ServiceView],
-        *,
-        keeps_promises: bool = False,
+        plan_seconds: list[float],
     ) -> None:
-        self._collector, self._driver = collector, driver
-        self._keeps_promises = keeps_promises
+        self._collector, self._driver, self._plan_seconds = collector, driver, plan_seconds
         self._settings: ControlConfig = collector.config.control
         self._schedule = self._settings.schedule()
         self._view = OrchestratorState(services=tuple(services))
         self._ended: list[Step] = []
         self._decision: _Decision | None = None
+        self._repeats = Repeats()
+        self._last_answer: list[Step] = []
+        """The steps of the last answer to alerts."""
 
     @property
     def is_busy(self) -> bool:
         """Whether a decision is being carried out: the next one is made after it."""
         return self._decision is not None
 
-    def begin(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> None:
-        steps = self._planned(actions, snapshot)
-        if steps:
-            most = self._settings.concurrent_moves(len(snapshot.tasks.ids))
-            self._decision = _Decision(steps, batches(steps, most))
-            self._next_batch(seconds)
+    def decide(self, trigger: Trigger, chosen: PolicyChoice, seconds: float) -> None:
+        """Run a policy, and begin to carry out its plan unless it repeats the last one."""
+        snapshot = self._collector.snapshot(unix(seconds))
+        began = thread_time()
+        plan = chosen.rebalance(snapshot)
+        self._plan_seconds.append(thread_time() - began)
+        keeps_promises = chosen.policy.keeps_promises
+        steps = self._planned(plan.actions, snapshot, trigger, keeps_promises=keeps_promises)
+        context = self._context(snapshot, unix(seconds), steps)
+        refusals = [first_refusal(step, context) for step in steps]
+        can_run = (
+            None in refusals
+            if keeps_promises
+            else trigger is Trigger.ALERT and can_resume(self._last_answer, steps, refusals)
+        )
+        if not (self._repeats.is_new((trigger, ""), plan, steps, refusals) or can_run):
+            return
+        most = self._settings.concurrent_moves(len(snapshot.tasks.ids))
+        self._decision = _Decision(steps, batches(steps, most), trigger)
+        self._next_batch(seconds)
+
+    def forget_answer(self) -> None:
+        """No alert is open: the next one is answered, even if the answer is the same."""
+        self._repeats.forget(ALERTS)
 
     def carry_out_now(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:
         """Carry out the actions that an arrival needs at once; returns False if a guard refuses one."""
-        steps = self._planned(actions, snapshot)
+        steps = self._planned(actions, snapshot, Trigger.REQUEST)
         now = unix(seconds)
         if any(first_refusal(step, self._context(snapshot, now, ())) is not None for step in steps):
             return False
@@ -82,8 +105,11 @@ class SimulatedControl:
             self._ended.append(started)
         return True
 
-    def _planned(self, actions: Sequence[Action], snapshot: Snapshot) -> list[Step]:
-        return [planned_step(action, snapshot, keeps_promises=self._keeps_promises) for action in actions]
+    @staticmethod
+    def _planned(
+        actions: Sequence[Action], snapshot: Snapshot, trigger: Trigger, *, keeps_promises: bool = False
+    ) -> list[Step]:
+        return [planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in actions]
 
     def advance(self, seconds: float) -> None:
         """Check which steps agents have confirmed, and begin the next ones."""
@@ -140,6 +166,8 @@ class SimulatedControl:
                     for step in (*self._ended, *decision.steps)
                     if (step.started_at or 0.0) > now - _DAY_SECONDS
                 ]
+                if decision.trigger is Trigger.ALERT:
+                    self._last_answer = decision.steps
                 self._decision = None
                 self._learn()
                 return
@@ -188,6 +216,7 @@ class SimulatedControl:
             view=self._view,
             earlier=self._ended,
             own=[step for step in own if step.started_at is not None or step.state in IN_MOTION],
+            planned=[step for step in own if step.state is StepState.PLANNED],
         )
 
     def _limits(self, step: Step, now: float) -> dict[str, Quantities]:

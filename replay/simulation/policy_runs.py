@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import msgspec
 
 from collector.config import CollectorConfig, PlacementConfig
-from collector.decide.policies.resolve import PolicyChoice, SettingsError, find_policy, with_settings
+from collector.decide.policies import table as live
+from collector.decide.policies.resolve import (
+    PolicyChoice,
+    SettingsError,
+    beside_timer,
+    find_policy,
+    with_settings,
+)
 from replay.contenders.table import POLICIES
 from replay.setup.scenario import Choice, Scenario, Simulation, convert_table
 from wire.errors import UserError
@@ -18,6 +25,11 @@ class PolicyRun:
 
     name: str
     chosen: PolicyChoice
+    """The policy that places containers."""
+    timer: PolicyChoice | None = None
+    """The policy that runs every `decide_seconds`: the same, unless `control.timer_policy` names another."""
+    alerts: PolicyChoice | None = None
+    """The policy that answers alerts: `control.policy`, for policies that the collector has as well."""
     collector: CollectorConfig
     simulation: Simulation
 
@@ -46,26 +58,46 @@ def _policy_run(text: str, scenario: Scenario) -> PolicyRun:
         chosen = with_settings(policy, given, strict=False)
     except SettingsError as invalid:
         raise UserError(f"the settings of {text}: {invalid.error}") from None
+    simulation = convert_table(
+        {**msgspec.structs.asdict(scenario.simulation), **choice.simulation},
+        Simulation,
+        f"the simulation of {text}",
+        strict=False,
+    )
+    runs_live = policy.name in live.POLICIES and not simulation.exact
+    collector = convert_table(
+        {
+            # Live, users name applications that span nodes, if no orchestrator lists their services.
+            "applications": {each.name: {} for each in scenario.applications},
+            **choice.collector,
+            "control": {
+                **({} if runs_live else {"policy": ""}),
+                "timer_policy": "" if policy.rebalance is None else policy.name,
+                **scenario.control,
+                **choice.control,
+            },
+        },
+        CollectorConfig,
+        f"the collector's settings of {text}",
+        strict=False,
+    )
+
+    def deciding(name: str) -> PolicyChoice | None:
+        if name == policy.name:
+            return chosen
+        if not name:
+            return None
+        other = find_policy(name, "rebalance", policies=POLICIES)
+        return with_settings(other, collector.policies.get(name, {}), strict=False)
+
+    timer, answers = deciding(collector.control.timer_policy), collector.control.policy
     return PolicyRun(
         name=text,
         chosen=chosen,
-        collector=convert_table(
-            {
-                # Live, users name applications that span nodes, if no orchestrator lists their services.
-                "applications": {each.name: {} for each in scenario.applications},
-                **choice.collector,
-                "control": {**scenario.control, **choice.control},
-            },
-            CollectorConfig,
-            f"the collector's settings of {text}",
-            strict=False,
-        ),
-        simulation=convert_table(
-            {**msgspec.structs.asdict(scenario.simulation), **choice.simulation},
-            Simulation,
-            f"the simulation of {text}",
-            strict=False,
-        ),
+        timer=timer,
+        alerts=beside_timer(deciding(answers), timer, collector.policies.get(answers, {})),
+        collector=collector,
+        simulation=simulation,
     )
 
 

@@ -28,6 +28,7 @@ from replay.simulation.cluster import SOON, ArrivalQueue, Cluster, ContainerPhas
 from replay.simulation.collector import Exchange, SimulatedCollector, report_earlier
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
+from replay.simulation.loop import SimulatedLoop
 from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.response import ResponseTimes
 from replay.simulation.results import Outcome, nodes_at_end
@@ -110,10 +111,17 @@ class _Run:
             self._collector,
             self._driver,
             service_views(workload.services),
-            keeps_promises=policy_run.chosen.policy.keeps_promises,
+            self._outcome.rebalance_seconds,
+        )
+        self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds
+        self._loop = SimulatedLoop(
+            policy_run,
+            self._collector,
+            self._control,
+            self._exchange.send_beacons,
+            first_check=self._start + self._delay_seconds,
         )
         self._arrivals = ArrivalQueue(workload.arrival_seconds)
-        self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds
         self._reserve_seconds = max(
             policy_run.collector.control.reservation_seconds,
             2 * settings.sample_seconds + float(hosts.boot_seconds.max(initial=0.0)),
@@ -157,6 +165,8 @@ class _Run:
             if now >= decide_at - SOON and now < end:
                 self._decide(now)
                 decide_at += self._simulation.decide_seconds
+            if not self._exact:
+                self._loop.run(now)
             self._exchange.report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
@@ -173,6 +183,7 @@ class _Run:
             self._arrivals.next_at,
             self._driver.next_end(),
             self._control.next_end(),
+            self._loop.next_check(now),
             self._next_end(now, load),
         )
 
@@ -316,17 +327,12 @@ class _Run:
         for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
             self._place(int(row), now, self._driver.place_waiting)
         self._give_up(self._cluster.rows(ContainerPhase.WAITING), now)
-        chosen = self._policy_run.chosen
-        if chosen.policy.rebalance is None or self._control.is_busy:
-            return
-        snapshot = self._collector.snapshot(unix(now))
-        began = thread_time()
-        plan = chosen.rebalance(snapshot)
-        self._outcome.rebalance_seconds.append(thread_time() - began)
-        if self._exact:
+        self._loop.call_timer()
+        if self._exact and self._policy_run.timer is not None:
+            began = thread_time()
+            plan = self._policy_run.timer.rebalance(self._collector.snapshot(unix(now)))
+            self._outcome.rebalance_seconds.append(thread_time() - began)
             self._driver.carry_out(plan.actions, now)
-        else:
-            self._control.begin(plan.actions, snapshot, now)
 
     def _give_up(self, waiting: Rows, now: float) -> None:
         patience = self._simulation.patience_seconds

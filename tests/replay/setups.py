@@ -101,12 +101,16 @@ def simulate(  # noqa: PLR0913 - the parts of a run
     *,
     config: CollectorConfig | None = None,
     earlier: Workload | None = None,
+    alerts: Policy | None = None,
 ) -> Outcome:
     """Run it."""
     chosen = POLICIES[policy] if isinstance(policy, str) else policy
+    choice = PolicyChoice(chosen, chosen.settings())
     policy_run = PolicyRun(
         name=chosen.name,
-        chosen=PolicyChoice(chosen, chosen.settings()),
+        chosen=choice,
+        timer=None if chosen.rebalance is None else choice,
+        alerts=None if alerts is None else PolicyChoice(alerts, alerts.settings()),
         collector=config or CollectorConfig(),
         simulation=simulation,
     )

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from bench.scenarios.report import page, read
+from collector.config import CollectorConfig, PlacementConfig
 from replay.contenders.table import ELASTIC_POLICIES
 from replay.reporting.references import FigureComparison, compare_figures, format_value
 from replay.setup.scenario import Choice, read_scenario
@@ -65,6 +66,16 @@ class TestEvery:
         known = FIGURES if scenario.elastic is None else ELASTIC_FIGURES
         assert {each.figure.split(".")[0] for each in scenario.expected} <= known
         assert {each.policy for each in scenario.expected} <= set(scenario.run)
+
+    def test_what_is_published_as_shipped_is_shipped(self, path: Path) -> None:
+        scenario = read_scenario(path)
+        assert set(scenario.beside) <= set(scenario.run)
+        for shipped in resolve_runs(scenario.beside[:1], scenario):
+            policy = shipped.chosen.policy
+            assert (policy.name, shipped.chosen.settings) == (PlacementConfig().policy, policy.settings())
+            assert shipped.collector == CollectorConfig()
+            assert shipped.timer is None
+            assert shipped.alerts is not None
 
 
 @pytest.mark.slow
@@ -154,6 +165,16 @@ def test_only_ratios_are_shown_as_percent() -> None:
 
 def test_page_of_results_is_made_from_its_numbers() -> None:
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page(read(ROOT / "docs"))
+
+
+def test_page_shows_what_is_shipped_beside_other_settings() -> None:
+    stored = read(ROOT / "docs")
+    each = stored.scenarios["planetlab-20110303"]
+    shown = [row for row in page(stored).splitlines() if row.startswith(f"| {each.title} | ")]
+    assert [row.split(" | ")[1] for row in shown] == list(each.beside)
+    assert " | +0.0 % | " in shown[0]
+    saved = each.policies[each.beside[-1]].energy_kwh / each.policies[each.beside[0]].energy_kwh - 1
+    assert f" | {100 * saved:+.1f} % | " in shown[-1]
 
 
 @pytest.mark.slow

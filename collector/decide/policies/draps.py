@@ -17,6 +17,10 @@ would help. Nodes are compared by the indicator of the alert: by the time that t
 for, or by the share that is used. The target must not be short itself afterwards: what closes an alert about
 waiting must hold there as well.
 
+Alerts about use alone are left to the policy on the timer if that one decides by its own margins how full
+nodes are (`usage_alerts`): it would fill again what is emptied here. Alerts about waiting are answered in any
+case.
+
 A container that no move brought to its node need not stay there for the cool-down if an alert names it: a new
 container that fills a node would otherwise drive out the older ones.
 """
@@ -56,7 +60,16 @@ _OPENS_AT, _CLOSES_BELOW = 0.9, 0.8
 """The levels at which alerts open and close by default, for those that do not say how much must go."""
 
 
-def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking:
+class DrapsSettings(FillLimits, frozen=True):
+    """Settings of DRAPS."""
+
+    usage_alerts: bool = True
+    """Whether alerts about the use of a resource are answered, beside those about waiting for it. On alerts,
+    it is `false` unless it is set, while `control.timer_policy` is a policy with margins of its own, such as
+    `least-watts`."""
+
+
+def place(snapshot: Snapshot, request: Request, settings: DrapsSettings) -> Ranking:
     """Rank nodes by availability."""
     nodes = snapshot.nodes
     left = free_of_load(snapshot)
@@ -89,7 +102,7 @@ def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking
     )
 
 
-def rebalance(snapshot: Snapshot, settings: FillLimits) -> Plan:
+def rebalance(snapshot: Snapshot, settings: DrapsSettings) -> Plan:
     """Relieve every bottleneck, the one of which the largest share must go first.
 
     A move need not save power here, but must leave the target better off than the source was.
@@ -97,8 +110,13 @@ def rebalance(snapshot: Snapshot, settings: FillLimits) -> Plan:
     if not snapshot.nodes.has_bottleneck.any():
         return with_watts(snapshot, Plan())
     planner = _ReliefPlanner(snapshot, settings)
-    left = tuple(why for node, resource in planner.alerts if (why := planner.relieve(node, resource)))
-    return with_watts(snapshot, Plan(actions=tuple(planner.planned.actions), left=left))
+    left = [why for node, resource in planner.alerts if (why := planner.relieve(node, resource))]
+    left += [
+        f"the alert about {RESOURCES[resource]} of {snapshot.nodes.names[node]} is about its use:"
+        " the policy on the timer decides how full nodes are"
+        for node, resource in planner.left_alone
+    ]
+    return with_watts(snapshot, Plan(actions=tuple(planner.planned.actions), left=tuple(left)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +142,7 @@ class _Relief:
 class _ReliefPlanner:
     """A plan that is being made."""
 
-    def __init__(self, snapshot: Snapshot, settings: FillLimits) -> None:
+    def __init__(self, snapshot: Snapshot, settings: DrapsSettings) -> None:
         self._snapshot, self._settings = snapshot, settings
         self.planned = PlannedCluster(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
@@ -143,10 +161,11 @@ class _ReliefPlanner:
         level = np.where(self._by_time, nodes.busy, nodes.used_ratio)
         guess = 1.0 - _CLOSES_BELOW / np.fmax(level, _OPENS_AT)
         self._excess = np.where(np.isnan(nodes.excess), guess, nodes.excess)
-        short = np.argwhere(nodes.bottleneck)
-        worst_first = np.argsort(-self._excess[nodes.bottleneck], kind="stable")
-        self.alerts: list[list[int]] = short[worst_first].tolist()
-        """The node and the resource of each."""
+        answered = nodes.bottleneck & (self._by_time | settings.usage_alerts)
+        worst_first = np.argsort(-self._excess[answered], kind="stable")
+        self.alerts: list[list[int]] = np.argwhere(answered)[worst_first].tolist()
+        """The node and the resource of each that is answered; the others are next."""
+        self.left_alone: list[list[int]] = np.argwhere(nodes.bottleneck & ~answered).tolist()
 
     def relieve(self, node: int, resource: int) -> str | None:
         """Move the containers that use the most of the resource, or return why nothing moves."""
@@ -344,7 +363,7 @@ DRAPS = Policy(
     name="draps",
     summary="the most available of the service's dominant resource; few moves relieve each bottleneck",
     for_whom="clusters that should even out load and answer bottlenecks, where power does not matter",
-    settings=FillLimits,
+    settings=DrapsSettings,
     place=place,
     rebalance=rebalance,
 )

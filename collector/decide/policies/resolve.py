@@ -120,3 +120,18 @@ def with_settings(policy: Policy, settings: Mapping[str, Any], *, strict: bool =
 def resolve(name: str, settings: Mapping[str, Any], ability: Ability | None = None) -> PolicyChoice:
     """Return the policy of this name with these settings. Raise `UserError` if there is no such policy."""
     return with_settings(find_policy(name, ability), settings)
+
+
+def beside_timer(
+    alerts: PolicyChoice | None, timer: PolicyChoice | None, given: Mapping[str, Any]
+) -> PolicyChoice | None:
+    """Return the policy on alerts as it runs beside the one on the timer; `given` are its settings.
+
+    How full nodes are is decided once: by the policy on the timer, if it has margins of its own. Two policies
+    with different limits undo the moves of each other.
+    """
+    if alerts is None or timer is None or not timer.policy.has_margins:
+        return alerts
+    if "usage_alerts" in given or not hasattr(alerts.settings, "usage_alerts"):
+        return alerts
+    return replace(alerts, settings=msgspec.structs.replace(alerts.settings, usage_alerts=False))

@@ -17,8 +17,7 @@ from collector.common.orchestrator import NodeView, OrchestratorState, ServiceVi
 from collector.common.outages import Outages
 from collector.config import CollectorConfig, ControlConfig, HistoryConfig, PlacementConfig
 from collector.decide.policies.actions import Action, Move
-from collector.decide.policies.draps import DRAPS
-from collector.decide.policies.interface import FillLimits
+from collector.decide.policies.draps import DRAPS, DrapsSettings
 from collector.decide.policies.resolve import PolicyChoice
 from collector.history.sqlite.history import open_history
 from collector.observe.registry import Registry
@@ -259,4 +258,4 @@ async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None)
     return actor
 
 
-CHOSEN = PolicyChoice(DRAPS, FillLimits(cool_down_seconds=0.0))
+CHOSEN = PolicyChoice(DRAPS, DrapsSettings(cool_down_seconds=0.0))

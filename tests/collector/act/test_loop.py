@@ -442,6 +442,21 @@ async def test_the_timer_policy_waits_from_when_control_begins(stage: Stage) -> 
 MOVED = ActionResult(what="moved", before=b"as it was", containers=(hog_id(1),))
 
 
+@pytest.mark.parametrize(("timer", "moved"), [("", True), ("least-watts", False)])
+async def test_two_policies_do_not_decide_both_how_full_nodes_are(
+    stage: Stage, timer: str, *, moved: bool
+) -> None:
+    config = stage.core.config
+    timed = msgspec.structs.replace(config.control, timer_policy=timer)
+    stage.core = replace(stage.core, config=msgspec.structs.replace(config, control=timed))
+    driver = FakeDriver(view_now=view())
+    loop = ControlLoop(stage.core, await actor_of(stage, driver))
+    stage.begin()
+    async with controlling(loop):
+        await loop.run_once()
+    assert bool(driver.orders) is moved
+
+
 async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
     """Begin to heal, and be gone once the driver was asked."""
     actor = await actor_of(stage, driver)

@@ -1,6 +1,5 @@
 from collector.decide.policies.actions import Move, PowerOn
-from collector.decide.policies.draps import rebalance
-from collector.decide.policies.interface import FillLimits
+from collector.decide.policies.draps import DrapsSettings, rebalance
 from collector.snapshot.tables import Snapshot
 from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -19,7 +18,7 @@ def snapshot(other: NodeFacts) -> Snapshot:
 
 def test_a_move_to_a_node_that_is_off_is_proposed_with_switching_it_on() -> None:
     full = NodeFacts(name="b", capacity=amount(10, 10, 10, 10), used=amount(6, 0))
-    wake, move = rebalance(snapshot(full), FillLimits()).actions
+    wake, move = rebalance(snapshot(full), DrapsSettings()).actions
     assert isinstance(wake, PowerOn)
     assert wake.node == "c"
     assert isinstance(move, Move)
@@ -28,6 +27,6 @@ def test_a_move_to_a_node_that_is_off_is_proposed_with_switching_it_on() -> None
 
 def test_nothing_is_switched_on_where_a_node_that_is_on_has_room() -> None:
     idle = NodeFacts(name="b", capacity=amount(10, 10, 10, 10), used=amount(1, 0))
-    (move,) = rebalance(snapshot(idle), FillLimits()).actions
+    (move,) = rebalance(snapshot(idle), DrapsSettings()).actions
     assert isinstance(move, Move)
     assert move.target == "b"

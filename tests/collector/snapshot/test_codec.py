@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.decide.policies.draps import rebalance
-from collector.decide.policies.interface import FillLimits
+from collector.decide.policies.draps import DrapsSettings, rebalance
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.windows import TaskWindows
 from tests.collector.act.builders import FakeDriver, actor_of, staged, view
@@ -18,7 +17,7 @@ async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Pat
         stage.begin()
         snapshot = await (await actor_of(stage, FakeDriver(view_now=view()))).situation.snapshot()
     kept = unpack(pack(snapshot))
-    settings = FillLimits(cool_down_seconds=0)
+    settings = DrapsSettings(cool_down_seconds=0)
     assert rebalance(kept, settings) == rebalance(snapshot, settings)
     assert rebalance(kept, settings).actions
     for table in ("nodes", "tasks", "services"):

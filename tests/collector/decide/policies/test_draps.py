@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from collector.decide.policies.actions import Move, PowerOn
-from collector.decide.policies.draps import place, rebalance
-from collector.decide.policies.interface import FillLimits, Plan, Rejection, Request
+from collector.decide.policies.draps import DrapsSettings, place, rebalance
+from collector.decide.policies.interface import Plan, Rejection, Request
+from collector.decide.policies.resolve import beside_timer, resolve
 from collector.snapshot.columns import four
 from collector.snapshot.tables import Snapshot
 from tests.collector.decide.policies.clusters import amount, random_cluster
 from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
 from wire.resources import Quantities, Resource
 
-SETTINGS = FillLimits()
+SETTINGS = DrapsSettings()
 CPU_IS_SHORT, MEMORY_IS_SHORT = (True, False, False, False), (False, True, False, False)
 DISK_IS_SHORT = (False, False, True, False)
 
@@ -423,10 +424,28 @@ def test_the_alert_of_which_the_largest_share_must_go_comes_first() -> None:
     assert moves(plan) == {"2": "c"}
 
 
+def test_alerts_about_use_are_left_to_a_policy_on_the_timer_that_decides_how_full_nodes_are() -> None:
+    full = node("full", 9.5, bottleneck=CPU_IS_SHORT)
+    waits = node("waits", 8, busy=(0.7, nan, nan, nan), bottleneck=CPU_IS_SHORT, by_time=CPU_IS_SHORT)
+    cluster = assemble([full, waits, node("calm", 3)], [task("1", "full", 3), task("2", "waits", 3)])
+    alone = resolve("draps", {}, "rebalance")
+    beside = beside_timer(alone, resolve("least-watts", {}, "rebalance"), {})
+    assert beside is not None
+    plan = beside.rebalance(cluster)
+    assert moves(plan) == {"2": "calm"}
+    assert plan.left == (
+        "the alert about cpu of full is about its use: the policy on the timer decides how full nodes are",
+    )
+    other_timers = (None, resolve("genpack", {}, "rebalance"), alone)
+    assert all(beside_timer(alone, timer, {}) is alone for timer in other_timers)
+    told = {"usage_alerts": True}
+    assert beside_timer(resolve("draps", told), resolve("least-watts", {}), told) == resolve("draps", told)
+
+
 def test_a_container_that_fits_nowhere_does_not_use_up_the_budget_of_moves() -> None:
     nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 5)]
     tasks = [task("hog", "a", 5), task("other", "a", 2)]
-    assert moves(rebalance(assemble(nodes, tasks), FillLimits(moves=1))) == {"other": "b"}
+    assert moves(rebalance(assemble(nodes, tasks), DrapsSettings(moves=1))) == {"other": "b"}
 
 
 def test_the_target_is_compared_with_the_source_as_it_was_before_the_set() -> None:
@@ -437,7 +456,7 @@ def test_the_target_is_compared_with_the_source_as_it_was_before_the_set() -> No
 
 def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c")]
-    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), FillLimits(moves=1))
+    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), DrapsSettings(moves=1))
     assert moves(plan) == {"1": "c"}
     assert plan.left == ("b stays short of cpu: a plan has at most 1 move",)
 
