@@ -52,6 +52,8 @@ class Salvaged:
     """What was there; None if that is not known."""
     is_complete: bool
     """Whether `had` includes the last commits: it is from the file with the counts."""
+    missing_commits: int | None
+    """Commits that the damaged file itself lacks; None if that is not known."""
 
     def sentence(self) -> str:
         """What was kept, and what is lost."""
@@ -61,7 +63,12 @@ class Salvaged:
             had = "an unknown number of" if self.had is None else f"{at_least}{getattr(self.had, what)}"
             name = {"accounts": "rows of energy accounts", "others": "other rows"}.get(what, what)
             parts.append(f"{kept} of {had} {name}")
-        return f"kept {', '.join(parts)}"
+        end = ""
+        if self.missing_commits is None:
+            end = "; whether its last commits are missing is not known"
+        elif self.missing_commits > 0:
+            end = f"; its last {self.missing_commits} commits are missing"
+        return f"kept {', '.join(parts)}{end}"
 
 
 def salvage(damaged: str, work: str, target: sqlite3.Connection, had: Counts | None) -> Salvaged:
@@ -70,7 +77,9 @@ def salvage(damaged: str, work: str, target: sqlite3.Connection, had: Counts | N
     try:
         _copy_file(damaged, work, target)
         with closing(_open(work)) as source:
-            had = _newer(_stored_counts(source), had)
+            stored = _stored_counts(source)
+            missing = None if stored is None or had is None else had.commits - stored.commits
+            had = _newer(stored, had)
             target.execute("BEGIN")
             for table in CHECKED:
                 _copy_table(source, target, table)
@@ -83,7 +92,7 @@ def salvage(damaged: str, work: str, target: sqlite3.Connection, had: Counts | N
     if had is not None:
         target.execute("UPDATE counts SET rows = ? WHERE name = 'commits'", (had.commits + 1,))
     target.execute("COMMIT")
-    return Salvaged(Counts.read(target), had, is_complete)
+    return Salvaged(Counts.read(target), had, is_complete, missing)
 
 
 def _newer(first: Counts | None, second: Counts | None) -> Counts | None:
