@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import structs
 
 from collector.analysis.bottlenecks import Bottleneck
+from collector.analysis.contributions import negligible_use
 from collector.analysis.dominance import capacity_shares, cluster_capacity, update_dominance
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group
@@ -70,6 +71,8 @@ class Analysis:
     """The containers and envelopes of the last fit of the groups."""
     changed_groups: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The new group of each container whose group changed, by its node and its id there."""
+    outliers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By node: the services of which it claims far more use than the others, and does not count."""
     seconds: float = 0.0
     """Duration of the pass."""
 
@@ -268,7 +271,8 @@ class AnalysisPass:
         # A pass that fails could leave half of its changes.
         self._running = None
         assert running is not None
-        found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
+        profiles = running.pool(snapshot.at, negligible_use(snapshot.nodes.capacity))
+        found = replace(analyse(snapshot, profiles, before, self._settings), outliers=running.outliers())
         self._last, self._running = found, running
         forgotten = before.services.keys() - found.services.keys()
         changed: dict[str, ServiceProfile | None] = dict.fromkeys(forgotten)

@@ -32,6 +32,7 @@ from collector.common.errors import HistoryUnavailable
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
+from collector.common.text import counted
 from collector.config import CollectorConfig
 from collector.history.interface import decode_values
 from collector.observe.registry import Registry
@@ -45,6 +46,7 @@ _CONTAINERS_AT_ONCE = 200
 """More would hold the interpreter lock for longer when they are handed over."""
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
 _DUPLICATE_SECONDS = 300.0
+_SERVICES_SHOWN = 3
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
@@ -139,7 +141,7 @@ class AnalysisJob:
         added = [each for module in extensions("findings") for each in await module.findings(self._core)]
         snapshot = await asyncio.to_thread(self._core.registry.tables.snapshot, now)
         of_nodes = await self._core.worker.run(findings, snapshot)
-        found = (*of_nodes, *refused, *added)
+        found = (*of_nodes, *refused, *self._outlying(), *added)
         kept = {each.id for each in self._tracker.list()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.list()
@@ -192,6 +194,19 @@ class AnalysisJob:
                 kind=BottleneckKind.DUPLICATE,
                 subject=node,
                 evidence=f"two agents report under the name {node}: give one of them another name",
+            )
+
+    def _outlying(self) -> Iterator[Finding]:
+        """Return findings about nodes that do not count for a service."""
+        for node, services in self._core.analysis.latest.outliers.items():
+            some = ", ".join(services[:_SERVICES_SHOWN])
+            yield Finding(
+                kind=BottleneckKind.OUTLIER,
+                subject=node,
+                evidence=(
+                    f"{node} reports far more use of {counted(len(services), 'service')} than other nodes do, and"
+                    f" does not count there: {some}. If it is compromised, revoke its token"
+                ),
             )
 
     async def _store_services(self, services: Mapping[str, ServiceProfile], forgotten: Iterable[str]) -> None:
