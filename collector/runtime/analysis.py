@@ -204,7 +204,7 @@ class AnalysisJob:
                 kind=BottleneckKind.OUTLIER,
                 subject=node,
                 evidence=(
-                    f"{node} reports far more use of {counted(len(services), 'service')} than other nodes do, and"
+                    f"{node} reports far more use of {counted(len(services), 'service')} than others do, and"
                     f" does not count there: {some}. If it is compromised, revoke its token"
                 ),
             )
