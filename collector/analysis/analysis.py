@@ -7,7 +7,7 @@ in small parts.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
@@ -19,7 +19,12 @@ from msgspec import structs
 
 from collector.analysis.bottlenecks import Bottleneck
 from collector.analysis.contributions import negligible_use
-from collector.analysis.dominance import capacity_shares, cluster_capacity, update_dominance
+from collector.analysis.dominance import (
+    capacity_shares,
+    cluster_capacity,
+    dominant_before,
+    update_dominance,
+)
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group
 from collector.analysis.services import RunningServices, ServiceProfile, service_table
@@ -188,6 +193,21 @@ def _keep_ended(
             own.sort(key=lambda each: each.last_seen_at, reverse=True)
             del own[settings.max_ended_services_per_node :]
     return {each.name: each for own in of_node.values() for each in own}
+
+
+def without_node(before: Analysis, node: str, since: float | None, services: Collection[str]) -> Analysis:
+    """An analysis from which the next pass continues as if a node had contributed nothing since a time.
+
+    What its services need follows from their other containers. Their dominant resources are those of before;
+    groups are made anew.
+    """
+    kept = {name: each for name, each in before.services.items() if each.node != node}
+    for name in services:
+        if (profile := kept.get(name)) is not None and profile.containers:
+            kept[name] = structs.replace(
+                profile, profiled=False, dominant=dominant_before(profile.dominant, since)
+            )
+    return replace(before, services=MappingProxyType(kept), groups=(), fitted=NOT_FITTED, outliers={})
 
 
 # --- Stored profiles -------------------------------------------------------------------------

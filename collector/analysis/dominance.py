@@ -60,6 +60,14 @@ def capacity_shares(used: Sequence[float], capacity: Sequence[float]) -> list[fl
     return [part / whole if whole > 0 else nan for part, whole in zip(used, capacity, strict=True)]
 
 
+def dominant_before(now: DominantResource | None, since: float | None) -> DominantResource | None:
+    """The dominant resource before a time, at least the first one that is known."""
+    if now is None or since is None:
+        return None
+    history = tuple(each for each in now.history if each.since < since) or now.history[:1]
+    return msgspec.structs.replace(now, resource=history[-1].resource, history=history)
+
+
 def update_dominance(
     shares: Sequence[float], observed_seconds: float, at: float, before: DominantResource | None = None
 ) -> DominantResource | None:

@@ -24,6 +24,7 @@ from collector.analysis.analysis import (
     merged,
     pack_profile,
     restore_analysis,
+    without_node,
 )
 from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, BottleneckTracker, Finding, findings
 from collector.analysis.services import ServiceProfile, service_table
@@ -132,6 +133,17 @@ class AnalysisJob:
         core.analysis.latest, self._starts = found, starts
         await self._store_services(found.services, before.services.keys() - found.services.keys())
         return found
+
+    async def remove_node(self, node: str, since: float | None, services: Collection[str]) -> None:
+        """Take out what a node contributed to these services since a time."""
+        async with self._passing:
+            latest = self._core.analysis.latest
+            self._core.analysis.latest = without_node(latest, node, since, services)
+            self._starts = None
+            forgotten = latest.services.keys() - self._core.analysis.latest.services.keys()
+            await self._store(_SERVICES, dict.fromkeys(forgotten))
+            self._stored_at = {}
+        await self.analyse()
 
     async def detect(self) -> tuple[Bottleneck, ...]:
         """Detect bottlenecks, and return those that opened or closed."""
