@@ -68,8 +68,8 @@ def outlying_nodes(
     total = np.add.reduceat(weight, starts)
     used = np.add.reduceat(weight * np.nan_to_num(found), starts)
     mean = np.divide(used, total, out=np.full_like(used, np.nan), where=total > 0).reshape(nodes, -1)
-    flags: Flags = (mean > far_out(mean) + np.repeat(negligible, len(_COMPARED))).any(axis=1)
-    return flags
+    is_far: Flags = mean > far_out(mean) + np.repeat(negligible, len(_COMPARED))
+    return np.asarray(is_far.any(axis=1))
 
 
 def far_out(values: Floats) -> Floats:

@@ -32,7 +32,7 @@ from collector.observe.limits.node_account import Limit
 from collector.observe.limits.node_limits import NodeLimits
 from collector.observe.live_tables import LiveTables
 from collector.observe.parts import AnyLivePart
-from collector.observe.probes import ServiceProbes
+from collector.observe.probes import ResponseTimes
 from collector.observe.updates import Succession
 from collector.observe.usage.cluster import ClusterUsage
 from wire.messages import ContainerState, EventKind, Report
@@ -51,7 +51,7 @@ class Registry:
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.parts = self.tables.parts
-        self.probes = ServiceProbes()
+        self.probes = ResponseTimes()
         self.service_energy = ServiceEnergy()
         self.liveness = self.tables.liveness
         self.limits = NodeLimits(config.limits, self.usage)

@@ -5,7 +5,7 @@ Each function returns its argument itself if all of it is within the bounds.
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from collector.config import LimitsConfig
 from wire.messages import ContainerPower, ContainerState, ContainerUsage, NodePower, NodeState, PowerCurve
 from wire.resources import Quantities
 from wire.sketch import Sketch, bin_of
+
+Amount = TypeVar("Amount", int, float)
 
 _TOLERANCE: Final = 1.25
 """A rate over a short interval can exceed the number of cores, because clocks have ticks."""
@@ -34,10 +36,19 @@ def bound_state(state: NodeState, limits: LimitsConfig) -> NodeState:
 
 def _bound_capacity(capacity: Quantities, limits: LimitsConfig) -> Quantities:
     most = limits.max_node_capacity
-    pairs = list(zip(capacity.values, most.values, strict=True))
-    if not any(value is not None and bound is not None and value > bound for value, bound in pairs):
+    pairs = zip(capacity.values, most.values, strict=True)
+    if all(value is None or bound is None or value <= bound for value, bound in pairs):
         return capacity
-    return Quantities(*(None if each is None else min(each, bound) for each, bound in pairs))
+    return Quantities(
+        _least(capacity.cpu_cores, most.cpu_cores),
+        _least(capacity.memory_bytes, most.memory_bytes),
+        _least(capacity.disk_bytes_per_second, most.disk_bytes_per_second),
+        _least(capacity.network_bytes_per_second, most.network_bytes_per_second),
+    )
+
+
+def _least(value: Amount | None, most: Amount | None) -> Amount | None:
+    return value if value is None or most is None else min(value, most)
 
 
 def bound_container(container: ContainerState, capacity: Quantities, max_watts: float) -> ContainerState:
