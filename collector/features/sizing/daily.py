@@ -94,12 +94,16 @@ class ServiceDays:
         has_sums = bool(keys) or any(node in each for each in self.ended.values())
         has_kills = any(node in each for each in self.out_of_memory.values())
         self.open = {
-            bucket: {key: each for key, each in sums.items() if key not in keys}
+            bucket: kept
             for bucket, sums in self.open.items()
+            if (kept := {key: each for key, each in sums.items() if key not in keys})
         }
         self.ended = _without(self.ended, node)
         self.out_of_memory = _without(self.out_of_memory, node)
-        return has_sums or has_kills
+        if self.node == node and not self.open:
+            # No other node runs it.
+            self.days, self.ended = {}, {}
+        return has_sums or has_kills or self.node == node
 
     @property
     def last_day(self) -> int:
