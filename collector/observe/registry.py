@@ -244,13 +244,17 @@ class Registry:
         return self.service_energy.update(self.service_watts(now, self._entries), now)
 
     def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
-        """Power of the services on these nodes, except nodes that are down."""
+        """Power of the services on these nodes, except nodes that are down.
+
+        If an orchestrator runs the service, only the containers that it lists count.
+        """
         found: defaultdict[str, float] = defaultdict(float)
         for node in nodes:
             entry = self._entries.get(node)
             if entry is not None and self._liveness(entry, now) is not Liveness.DOWN:
-                for each in entry.run.containers.values():
-                    if each.value.service and each.value.power is not None:
+                unconfirmed = self.tables.unconfirmed(node)
+                for name, each in entry.run.containers.items():
+                    if each.value.service and each.value.power is not None and name not in unconfirmed:
                         found[each.value.service] += each.value.power.watts
         return found
 

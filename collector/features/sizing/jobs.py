@@ -110,7 +110,7 @@ class SizingJob:
         today = day_of(now)
         services, tunings = recommend(
             self.usage.services,
-            current_sizes(observed, snapshot),
+            current_sizes(observed, snapshot, self._core.analysis.latest.outliers),
             average_node(snapshot),
             SizeRules(config.envelopes, config.section(SizingConfig).reserve_ratio),
             before.tunings if before.learned_on == today else None,
@@ -118,15 +118,24 @@ class SizingJob:
         return Sizing(now, services, tunings, today)
 
 
-def current_sizes(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, CurrentSize]:
-    """Return the current requests and limits of each service; of containers that differ, the highest."""
+def current_sizes(
+    observed: Sequence[ObservedContainer], snapshot: Snapshot, outliers: Mapping[str, Sequence[str]]
+) -> Mapping[str, CurrentSize]:
+    """Return the current requests and limits of each service; of containers that differ, the highest.
+
+    `outliers` are the services for which a node does not count, by node; none of `observed` is among them.
+    """
     limits: defaultdict[str, list[Four]] = defaultdict(list)
     for each in observed:
         limits[each.service].append(four(each.limit))
-    tasks, index = snapshot.tasks, snapshot.services.index
+    tasks, index, nodes = snapshot.tasks, snapshot.services.index, snapshot.nodes.index
     requests = np.full((len(index) + 1, len(RESOURCES)), np.nan)
+    counts = np.ones(len(tasks.ids), dtype=np.bool_)
+    for node, services in outliers.items():
+        rows = [index[each] for each in services if each in index]
+        counts &= (tasks.node != nodes.get(node, NOWHERE)) | ~np.isin(tasks.service, rows)
     # Tasks without a service, whose row is -1, and services without tasks share the last row.
-    np.fmax.at(requests, tasks.service, tasks.requested)
+    np.fmax.at(requests, tasks.service[counts], tasks.requested[counts])
     requests[-1] = np.nan
     found = {}
     for name, rows in limits.items():

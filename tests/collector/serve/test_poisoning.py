@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from collector.analysis.bottlenecks import BottleneckKind
+from collector.features.sizing.jobs import SizingJob
+from tests.collector.builders import START, partial_report
 from tests.collector.small_cluster import HEARTBEAT, heartbeat, small_cluster, usage_of
-from wire.messages import ContainerUsage
+from wire.messages import ContainerUsage, Event, EventKind
 from wire.resources import Quantities
 from wire.sketch import Sketch, bin_of
 
@@ -38,6 +40,28 @@ async def test_one_heartbeat_of_one_node_takes_over_no_service() -> None:
         [outlier] = [each for each in found if each.kind is BottleneckKind.OUTLIER]
         assert outlier.subject == "mallory"
         assert "shop" in outlier.evidence
+
+
+async def test_one_heartbeat_changes_no_size_even_if_it_was_counted_before() -> None:
+    async with small_cluster() as cluster:
+        await cluster.run_honest()
+        before = (await cluster.answers())["/v1/sizes"]
+        await cluster.client.send(one_heartbeat())
+        await cluster.collector.core.part(SizingJob).run_once()
+        after = (await cluster.answers())["/v1/sizes"]
+        assert after == before
+
+
+async def test_a_memory_kill_that_an_outlier_claims_raises_no_size() -> None:
+    async with small_cluster() as cluster:
+        await cluster.run_honest()
+        before = (await cluster.answers())["/v1/sizes"]
+        kill = Event(EventKind.OUT_OF_MEMORY, START, container="id-of-mallory-0")
+        claim = one_heartbeat(limit=Quantities(None, 60 << 30))
+        await cluster.client.send(claim)
+        await cluster.service()
+        await cluster.client.send(partial_report("mallory", sequence=2, events=(kill,)))
+        assert (await cluster.answers())["/v1/sizes"] == before
 
 
 @pytest.mark.parametrize("sample_seconds", [0.0, 1e-3, 1.0, 86_400.0])
