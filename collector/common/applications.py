@@ -50,8 +50,11 @@ def application_traits(
     name = labels.get(APP_LABEL) or owner
     if not name:
         return NO_APPLICATION
-    if name != owner and (owner or service):
-        name = f"{name}@{owner or service}"
+    if not owner and service is not None:
+        # A service of the stack or project `shop` is called `shop_web` or `shop/web`.
+        owner = name if _owns(name, service) else service
+    if owner and (name != owner or owner == service):
+        name = f"{name}@{owner}"
     delay_max, talks_to = labels.get(DELAY_MAX_LABEL), labels.get(TALKS_TO_LABEL)
     if delay_max is None and talks_to is None:
         return ApplicationTraits(name)

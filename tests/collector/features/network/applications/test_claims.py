@@ -247,6 +247,7 @@ def test_with_an_orchestrator_what_it_lists_counts_and_spans_nodes() -> None:
         ("evil/web", "evil", {"wattpack.app": "shop"}),
         ("evil/web", "evil", {"com.docker.stack.namespace": "shop"}),
         ("shop", "", {"wattpack.app": "shop"}),
+        ("shop_evil_web", "", {"com.docker.stack.namespace": "shop_evil", "wattpack.app": "shop"}),
     ],
 )
 def test_labels_of_a_tenant_change_no_application_of_another(
