@@ -58,6 +58,7 @@ class SizingJob:
     async def remove_node(self, node: str) -> None:
         """Take out what a node contributed."""
         async with self._computing:
+            self._restored = [each for each in self._restored if each.node != node]
             self.usage.remove_node(node)
         await self.run_once()
 

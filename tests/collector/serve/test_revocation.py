@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 
 from tests.collector.builders import Clock
-from tests.collector.small_cluster import SNAPSHOT_SECONDS, heartbeat, make_tokens, small_cluster
+from tests.collector.small_cluster import (
+    SNAPSHOT_SECONDS,
+    SmallCluster,
+    heartbeat,
+    make_tokens,
+    small_cluster,
+)
+from wattpack.cli import main
 from wire.messages import ContainerPower, PowerSource, Report
 
 HONEST = [f"node{number:02}" for number in range(5)]
 MALLORY = "mallory"
+ENERGY = "/v1/energy?by=service&start=1799990000&end=1800100000"
 
 pytestmark = pytest.mark.slow
 
@@ -44,16 +52,20 @@ def claimed(beat: int, claim: dict[str, Any]) -> Report:
     )
 
 
+async def report_for_an_hour(cluster: SmallCluster, claim: dict[str, Any] | None) -> None:
+    for beat in range(12):
+        if claim is not None and beat in claim["beats"]:
+            await cluster.send(claimed(beat, claim))
+        await cluster.run_honest(len(HONEST), [beat])
+        await cluster.collector.analysis.analyse()
+
+
 async def answers_of(folder: Path, claim: dict[str, Any] | None, *, restart: bool) -> tuple[Any, Any]:
     """The answers after the claims of a node were taken out, and after a restart."""
     secrets = make_tokens(folder / "tokens.jsonl", [*HONEST, MALLORY])
     clock = Clock()
     async with small_cluster(folder, secrets, clock) as cluster:
-        for beat in range(12):
-            if claim is not None and beat in claim["beats"]:
-                await cluster.send(claimed(beat, claim))
-            await cluster.run_honest(len(HONEST), [beat])
-            await cluster.collector.analysis.analyse()
+        await report_for_an_hour(cluster, claim)
         await cluster.answers()
         if claim is not None:
             await cluster.revoke(MALLORY)
@@ -74,6 +86,37 @@ async def test_answers_are_those_of_a_cluster_that_never_had_the_node(tmp_path: 
     found, after_restart = await answers_of(with_claims, claims(seed), restart=True)
     assert list(differences(found, expected)) == []
     assert list(differences(after_restart, expected)) == []
+
+
+async def test_a_token_that_is_revoked_while_the_collector_is_stopped(tmp_path: Path) -> None:
+    without, with_claims = tmp_path / "without", tmp_path / "with"
+    without.mkdir()
+    with_claims.mkdir()
+    _, expected = await answers_of(without, None, restart=True)
+    claim = {"service": "shop", "cores": 2.0, "containers": 9, "watts": 3.0, "beats": range(12)}
+    secrets, clock = make_tokens(with_claims / "tokens.jsonl", [*HONEST, MALLORY]), Clock()
+    async with small_cluster(with_claims, secrets, clock) as cluster:
+        await report_for_an_hour(cluster, claim)
+        await cluster.answers()
+        await cluster.answers()
+    assert main(["token", "revoke", MALLORY, "--file", str(with_claims / "tokens.jsonl")]) == 0
+    clock.now -= 2 * SNAPSHOT_SECONDS
+    for _ in range(2):
+        async with small_cluster(with_claims, secrets, clock) as cluster:
+            assert list(differences(await cluster.answers(), expected)) == []
+        clock.now -= 2 * SNAPSHOT_SECONDS
+
+
+async def test_a_node_with_a_new_token_counts_again_with_all_that_it_reported(tmp_path: Path) -> None:
+    secrets, clock = make_tokens(tmp_path / "tokens.jsonl", [*HONEST, MALLORY]), Clock()
+    async with small_cluster(tmp_path, secrets, clock) as cluster:
+        await report_for_an_hour(cluster, claims(0))
+        before = (await cluster.answers())[ENERGY]
+        await cluster.revoke(MALLORY)
+        assert (await cluster.answers())[ENERGY] != before
+    make_tokens(tmp_path / "tokens.jsonl", [MALLORY])
+    async with small_cluster(tmp_path, secrets, clock) as cluster:
+        assert (await cluster.answers())[ENERGY] == before
 
 
 def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:
