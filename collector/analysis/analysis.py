@@ -275,7 +275,8 @@ class AnalysisPass:
 
     def begin(self, settings: AnalysisConfig, envelopes: EnvelopeConfig) -> Iterator[None]:
         """Begin a full pass: the containers of all nodes follow."""
-        self._settings, self._running = settings, RunningServices(UsageWeights.of(envelopes))
+        self._settings = settings
+        self._running = RunningServices(UsageWeights.of(envelopes), settings.outlier_ratio)
         yield None
 
     def put(self, observed: Mapping[str, Sequence[ObservedContainer]]) -> Iterator[None]:

@@ -17,7 +17,7 @@ from collector.common.arrays import Flags, Floats
 MIN_NODES = 3
 """Of two nodes that differ, nobody knows which one is right."""
 _QUARTILE = 0.75
-_FAR_OUT = 4.0
+FAR_OUT = 4.0
 """Tukey calls a value far out if it exceeds the third quartile by more than three times the distance of the
 first and third quartile. Amounts are not negative, so that is at most four times the third quartile."""
 _NEGLIGIBLE_RATIO = 0.01
@@ -52,7 +52,10 @@ def negligible_use(capacity: Floats) -> Floats:
 
 
 def outlying_nodes(
-    statistics: Sequence[Sequence[Floats]], seconds: Sequence[Sequence[float]], negligible: Floats
+    statistics: Sequence[Sequence[Floats]],
+    seconds: Sequence[Sequence[float]],
+    negligible: Floats,
+    ratio: float = FAR_OUT,
 ) -> Flags:
     """Which nodes claim far more use of a service than the others do.
 
@@ -68,11 +71,11 @@ def outlying_nodes(
     total = np.add.reduceat(weight, starts)
     used = np.add.reduceat(weight * np.nan_to_num(found), starts)
     mean = np.divide(used, total, out=np.full_like(used, np.nan), where=total > 0).reshape(nodes, -1)
-    is_far: Flags = mean > far_out(mean) + np.repeat(negligible, len(_COMPARED))
+    is_far: Flags = mean > far_out(mean, ratio) + np.repeat(negligible, len(_COMPARED))
     return np.asarray(is_far.any(axis=1))
 
 
-def far_out(values: Floats) -> Floats:
+def far_out(values: Floats, ratio: float = FAR_OUT) -> Floats:
     """The value of each column beyond which one is far more than the others; infinite with too few rows."""
     if not len(values):
         return np.full(values.shape[1], np.inf)
@@ -80,4 +83,4 @@ def far_out(values: Floats) -> Floats:
     # The quartile of the others: the highest of all is the one that is compared.
     places = [max(0, ceil(_QUARTILE * (each - 1)) - 1) for each in known.tolist()]
     quartile = np.sort(values, axis=0)[places, np.arange(values.shape[1])]  # what is unknown comes last
-    return np.where(known >= MIN_NODES, _FAR_OUT * quartile, np.inf)
+    return np.where(known >= MIN_NODES, ratio * quartile, np.inf)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from collector.analysis.contributions import node_shares, outlying_nodes
+from collector.analysis.contributions import FAR_OUT, node_shares, outlying_nodes
 from collector.analysis.dominance import DominantResource
 from collector.analysis.envelopes import EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import ROW_BITS, Keys, Packed, stack, sum_by_key
@@ -150,8 +150,8 @@ def _pooled(
 class RunningServices:
     """The running services. Not thread-safe."""
 
-    def __init__(self, weights: UsageWeights) -> None:
-        self._weights = weights
+    def __init__(self, weights: UsageWeights, outlier_ratio: float = FAR_OUT) -> None:
+        self._weights, self._outlier_ratio = weights, outlier_ratio
         self._services_of: dict[str, frozenset[str]] = {}
         """The services of each node."""
         self._of: defaultdict[str, dict[str, tuple[ObservedContainer, ...]]] = defaultdict(dict)
@@ -236,9 +236,8 @@ class RunningServices:
         nodes = sorted(node for node, containers in of.items() if any(each.parts for each in containers))
         containers = [[each for each in of[node] if each.parts] for node in nodes]
         seconds = [[each.samples * _sample_seconds(each) for each in some] for some in containers]
-        outlying = outlying_nodes(
-            [[each.statistics for each in some] for some in containers], seconds, negligible
-        )
+        statistics = [[each.statistics for each in some] for some in containers]
+        outlying = outlying_nodes(statistics, seconds, negligible, self._outlier_ratio)
         if outlying.any():
             self._outlying[name] = tuple(compress(nodes, outlying))
             containers, seconds = list(compress(containers, ~outlying)), list(compress(seconds, ~outlying))
