@@ -40,19 +40,21 @@ class Revocations:
             core.registry.remove(node)
         if revoked == self._excluded:
             return
+        # If one of these steps fails, all are taken again: only the last one completes them.
         new = revoked - self._excluded
-        found = {node: await core.history.contribution(node) for node in new}
         for node in new & set(core.registry.names()):
             core.registry.remove(node)
-        await core.history.put_values(
-            _KIND, dict.fromkeys(self._excluded - revoked) | dict.fromkeys(new, b"")
-        )
-        await self._exclude(revoked)
-        for node, (since, services) in found.items():
+        for node in sorted(new):
+            since, services = await core.history.contribution(node)
             for jobs in extensions("jobs"):
                 if hasattr(jobs, "remove_node"):
                     await jobs.remove_node(core, node)
             await analysis.remove_node(node, since, services)
+        await core.history.put_values(
+            _KIND, dict.fromkeys(self._excluded - revoked) | dict.fromkeys(new, b"")
+        )
+        await self._exclude(revoked)
+        for node in sorted(new):
             log.warning("the token of node %r was revoked: what it reported no longer counts", node)
 
     async def _exclude(self, nodes: Collection[str]) -> None:
