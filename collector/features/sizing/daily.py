@@ -4,7 +4,8 @@ The registry keeps the histograms that agents report per container, in buckets, 
 histograms of all containers of a service are added up, and kept for weeks. A bucket is open until no more
 samples of it are expected: the latest histogram of a running container replaces the earlier one, and an ended
 container is added to a sum. Then the bucket is closed, and added to its day. Days and sums are stored; after
-a restart, agents report running containers again. So no sample counts twice.
+a restart, agents report running containers again. So no sample counts twice. Each node counts for no more
+than its share: see `collector.analysis.contributions`.
 """
 
 from collections import defaultdict
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from collector.analysis.contributions import node_shares
 from collector.analysis.histograms import BIN_BITS, ROW_BITS, Packed, pack, stack, sum_by_key
 from collector.analysis.usage import BUCKET_SECONDS, ObservedContainer
 
@@ -147,10 +149,19 @@ class ServiceDays:
         return {*self.ended, *(bucket for bucket, sums in self.open.items() if sums)}
 
     def _bucket(self, bucket: int) -> UsageSum:
-        return _merged([*self.open.get(bucket, {}).values(), *self._ended(bucket)])
-
-    def _ended(self, bucket: int) -> list[UsageSum]:
-        return list(self.ended.get(bucket, {}).values())
+        of_nodes: defaultdict[str, list[UsageSum]] = defaultdict(list)
+        for (node, _), total in self.open.get(bucket, {}).items():
+            of_nodes[node].append(total)
+        for node, total in self.ended.get(bucket, {}).items():
+            of_nodes[node].append(total)
+        shares = node_shares([[each.seconds for each in some] for some in of_nodes.values()])
+        return _merged(
+            [
+                _scaled(each, share)
+                for some, share in zip(of_nodes.values(), shares, strict=True)
+                for each in some
+            ]
+        )
 
 
 _stored = msgspec.msgpack.Decoder(
@@ -189,6 +200,15 @@ def sum_usage(
     weighed = np.maximum(1, np.rint(counts * weight[keys >> ROW_BITS]).astype(np.int64))
     # Each histogram has its own row, so the keys are sorted and unique already.
     return list(map(UsageSum, pack(keys, weighed, rows), seconds.tolist()))
+
+
+def _scaled(total: UsageSum, share: float) -> UsageSum:
+    """The same with this share of its time; values that occurred for a moment stay."""
+    if share >= 1:
+        return total
+    keys, counts, _ = stack([total.packed], [0])
+    (packed,) = pack(keys, np.maximum(1, np.rint(share * counts).astype(np.int64)), 1)
+    return UsageSum(packed, total.seconds)
 
 
 def _merged(parts: Sequence[UsageSum]) -> UsageSum:

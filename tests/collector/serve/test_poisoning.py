@@ -8,7 +8,7 @@ import pytest
 from collector.analysis.bottlenecks import BottleneckKind
 from collector.features.sizing.jobs import SizingJob
 from tests.collector.builders import START, partial_report
-from tests.collector.small_cluster import HEARTBEAT, heartbeat, small_cluster, usage_of
+from tests.collector.small_cluster import HEARTBEAT, SmallCluster, heartbeat, small_cluster, usage_of
 from wire.messages import ContainerUsage, Event, EventKind
 from wire.resources import Quantities
 from wire.sketch import Sketch, bin_of
@@ -78,14 +78,20 @@ async def test_a_node_counts_with_no_more_containers_than_the_others() -> None:
     """What it claims is plausible for one container, but it claims to run hundreds."""
     async with small_cluster() as cluster:
         await cluster.run_honest(nodes=10)
-        before = await cluster.service()
+        before, size_before = await cluster.service(), await used_cores(cluster)
         for beat in range(12):
             await cluster.beat(heartbeat("mallory", beat, 1.0, containers=300, image="evil:1"))
         after = await cluster.service()
+        assert await used_cores(cluster) == pytest.approx(size_before, rel=0.1)
         assert after["envelope"]["p50"]["cpu_cores"] == pytest.approx(
             before["envelope"]["p50"]["cpu_cores"], rel=0.05
         )
         assert after["image"] == before["image"]
+
+
+async def used_cores(cluster: SmallCluster) -> float:
+    [size] = (await cluster.answers())["/v1/sizes"]["sizes"]
+    return float(size["cpu"]["used"])
 
 
 async def test_capacity_is_bounded_by_a_setting_and_by_that_of_the_others() -> None:
