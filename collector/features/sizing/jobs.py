@@ -133,8 +133,8 @@ def current_sizes(
     requests = np.full((len(index) + 1, len(RESOURCES)), np.nan)
     counts = np.ones(len(tasks.ids), dtype=np.bool_)
     for node, services in outliers.items():
-        rows = [index[each] for each in services if each in index]
-        counts &= (tasks.node != nodes.get(node, NOWHERE)) | ~np.isin(tasks.service, rows)
+        outlying = [index[each] for each in services if each in index]
+        counts &= (tasks.node != nodes.get(node, NOWHERE)) | ~np.isin(tasks.service, outlying)
     # Tasks without a service, whose row is -1, and services without tasks share the last row.
     np.fmax.at(requests, tasks.service[counts], tasks.requested[counts])
     requests[-1] = np.nan

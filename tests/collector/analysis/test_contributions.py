@@ -46,7 +46,7 @@ def test_a_node_counts_for_no_more_than_others_could(honest: list[list[float]], 
 
 def test_a_node_that_claims_far_more_than_the_others_is_an_outlier() -> None:
     def flags(*cores: float) -> list[bool]:
-        return outlying_nodes([[used(each)] for each in cores], [[HOUR]] * len(cores), NOTHING).tolist()
+        return list(outlying_nodes([[used(each)] for each in cores], [[HOUR]] * len(cores), NOTHING))
 
     assert flags(0.5, 0.6, 0.4, 12.0) == [False, False, False, True]
     assert flags(0.5, 0.6, 12.0) == [False, False, True]
