@@ -34,6 +34,7 @@ from collector.runtime.admission import recording_shortages, restore_shortages
 from collector.runtime.analysis import AnalysisJob, analysing, restored_analysis
 from collector.runtime.parts import Core, ReportOutcome
 from collector.runtime.retention import retention
+from collector.runtime.revocation import Revocations
 from collector.runtime.tariff import open_tariffs
 from collector.runtime.traits import storing_traits
 from collector.runtime.worker import Worker, child_process
@@ -48,7 +49,7 @@ from collector.serve.web.bodies import COUNT_BYTES, HTTP_LIMITS
 from collector.serve.web.middleware import host_check, problem_documents
 from collector.serve.web.routes import Route
 from collector.serve.web.scopes import CALLER, Scope
-from collector.serve.web.tokens import TokenFile
+from collector.serve.web.tokens import TokenFile, revoked_nodes
 from wire.address import Address, parse_address
 from wire.http.connections import ConnectionLimits
 from wire.http.serving import Handler, check_address, serving
@@ -112,6 +113,8 @@ async def _running(
     ):
         registry = Registry(config, socket.gethostname())
         core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs, worker=worker)
+        revocations = Revocations(core, lambda: revoked_nodes(listener.tokens))
+        await revocations.restore()
         await restore(core)
         analysis = await restored_analysis(core)
         async with (
@@ -127,7 +130,9 @@ async def _running(
             ) as address,
         ):
             await restore_usage(core, analysis)
+            await revocations.run_once(analysis)
             async with (
+                revocations.watching(analysis),
                 controlling(control),
                 analysing(core, analysis),
                 retention(core),

@@ -39,7 +39,7 @@ MAX_NAME_LENGTH = 253
 MAX_TEXT_LENGTH = 1024
 MAX_IMAGES = 256
 """Names of images in one report."""
-MAX_PROBED_SERVICES = 100
+MAX_PROBED_CONTAINERS = 100
 """Services whose response times are in one report."""
 MAX_PROBE_SECONDS = 60.0
 """Longest timeout of a request that measures a response time."""
@@ -306,11 +306,11 @@ class Heartbeat(_Message, frozen=True):
     """Hash of the machine's id, which tells two machines of the same name apart."""
 
 
-class ServiceProbe(_Message, frozen=True):
-    """Response times of the containers of a service on this node, since the last report with them."""
+class ContainerProbe(_Message, frozen=True):
+    """Response times of a container on this node, since the last report with them."""
 
-    service: Name
-    """As in `ContainerState`; the name of a container without a service."""
+    container: Name
+    """Its id."""
     seconds: Sketch
     """Histogram of the response times; a failed request counts with the agent's timeout."""
     failed: Count = 0
@@ -346,7 +346,7 @@ class Report(_Message, frozen=True):
     images: Annotated[tuple[Name, ...], Meta(max_length=MAX_IMAGES)] | None = None
     """Names of the images that the engine of the node has, with tag or digest: the newest, if there are more.
     Sent when they changed, and every hour."""
-    probes: Annotated[tuple[ServiceProbe, ...], Meta(max_length=MAX_PROBED_SERVICES)] = ()
+    probes: Annotated[tuple[ContainerProbe, ...], Meta(max_length=MAX_PROBED_CONTAINERS)] = ()
     """Response times of services with the label `wattpack.probe`."""
 
 

@@ -52,8 +52,8 @@ class Addition:
 
     fields: Mapping[str, Any]
     """Fields of the `Report`."""
-    services: frozenset[str]
-    """The state of the containers of these services is reported with them."""
+    containers: frozenset[str]
+    """The state of these containers, by id, is reported with them."""
 
 
 class Reporter:
@@ -104,7 +104,7 @@ class Reporter:
         full = schedule.heartbeat.closes(now_seconds) or is_first or len(self._ended) >= _MAX_ENDED
         state = self._state(sample, closes=schedule.host.closes(now_seconds), full=full, fresh=bool(alerts))
         named = {alert.container for alert in alerts if alert.closed_at is None}
-        added = {service for each in additions for service in each.services}
+        added = {container for each in additions for container in each.containers}
         containers = self._states(
             sample,
             set(changes.started),
@@ -215,7 +215,7 @@ class Reporter:
     ) -> tuple[ContainerState, ...]:
         """States that are due: of containers in an open alert, with their last sample, before windows close.
 
-        `added` are services that a feature reports about; a container without one counts by its name.
+        `added` are containers that a feature reports about.
         """
         capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
@@ -235,7 +235,7 @@ class Reporter:
                 track.replace_latest(values, seconds)
             # A limit that the collector changed is confirmed at once.
             is_changed = tracked.reported_limit is not None and tracked.reported_limit != limit
-            is_added = bool(added) and (container.info.service or container.info.name) in added
+            is_added = container.id in added
             if is_due or full or is_named or is_changed or is_added:
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):

@@ -28,6 +28,8 @@ DELAY_MAX_SECONDS: Final = 0.05
 LABELS: Final = {APP_LABEL: "redis", DELAY_MAX_LABEL: "50ms"}
 SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "mesh": {"enabled": True},
+    # Its services are in no stack.
+    "applications": {"redis": {}},
     # The application starts again as soon as agents report that it has ended.
     "placement": {"snapshot_seconds": 0},
 }

@@ -23,6 +23,7 @@ import msgspec
 
 from bench.fuzz.mutations import Mutator
 from bench.trust.cluster import JSON, honest_report
+from bench.trust.poison import POISON
 from wire.messages import (
     Alert,
     ContainerPower,
@@ -58,8 +59,8 @@ class Adversary:
 
     def __init__(self, http: aiohttp.ClientSession, url: str, secret: str, seed: int) -> None:
         self._http, self._url, self._secret = http, url, secret
-        self._random = random.Random(seed)  # noqa: S311 - reproducible, not a secret
-        self._mutator = Mutator(self._random)
+        self.random = random.Random(seed)  # noqa: S311 - reproducible, not a secret
+        self._mutator = Mutator(self.random)
         self._numbers = itertools.count(1)
         self.statuses: Counter[str] = Counter()
 
@@ -68,7 +69,7 @@ class Adversary:
         began = time.monotonic()
         holding = asyncio.create_task(self._hold_connections(began + seconds))
         most = began + _FIRST_PART * seconds
-        await asyncio.gather(*(self._repeat(attacks, most) for attacks in (_FLOODS, _LIES)))
+        await asyncio.gather(*(self._repeat(attacks, most) for attacks in (_FLOODS, _LIES, POISON)))
         # Last, because large bodies use up the bytes that a node may send.
         await self._repeat(_NOISE, began + seconds)
         await holding
@@ -150,7 +151,7 @@ class Adversary:
         return await self.post(encode([self.report(events=events)]))
 
     async def absurd_numbers(self) -> int:
-        value = self._random.choice([1e15, 2.0**62, 1e-300, 0.0])
+        value = self.random.choice([1e15, 2.0**62, 1e-300, 0.0])
         report = self.report()
         containers = tuple(
             msgspec.structs.replace(each, used=Quantities(value, 2**62, value, value))
@@ -169,23 +170,23 @@ class Adversary:
         return await self.post(encode([msgspec.structs.replace(report, heartbeat=heartbeat)]))
 
     async def other_nodes(self) -> int:
-        stolen = honest_report(self._random.randrange(100), next(self._numbers), time.time(), 5.0)
+        stolen = honest_report(self.random.randrange(100), next(self._numbers), time.time(), 5.0)
         return await self.post(encode([stolen]))
 
     async def other_containers(self) -> int:
-        victim = honest_report(self._random.randrange(100), 1, time.time(), 5.0)
+        victim = honest_report(self.random.randrange(100), 1, time.time(), 5.0)
         return await self.post(encode([self.report(containers=victim.containers)]))
 
     async def wrong_times(self) -> int:
-        at = self._random.choice([0.0, 1e11, time.time() + 86_400 * 366, time.time() - 86_400 * 366])
+        at = self.random.choice([0.0, 1e11, time.time() + 86_400 * 366, time.time() - 86_400 * 366])
         return await self.post(encode([self.report(at=at)]))
 
     async def wrong_sequences(self) -> int:
-        sequence = self._random.choice([2**63 - 1, 1, self._random.getrandbits(60) + 1])
+        sequence = self.random.choice([2**63 - 1, 1, self.random.getrandbits(60) + 1])
         return await self.post(encode([self.report(sequence=sequence)]))
 
     async def absurd_power(self) -> int:
-        report, joules = self.report(), self._random.choice([0.0, 1e12, 1e18])
+        report, joules = self.report(), self.random.choice([0.0, 1e12, 1e18])
         assert report.state is not None
         assert report.heartbeat is not None
         power = NodePower(1e9, 1e9, 1e9, PowerSource.RAPL, 1e12, joules)
@@ -252,7 +253,7 @@ class Adversary:
             return response.status
 
     async def other_routes(self) -> int:
-        path = self._random.choice(["/v1/room", "/v1/control", "/v1/hints/placement", "/v1/hints/rebalance"])
+        path = self.random.choice(["/v1/room", "/v1/control", "/v1/hints/placement", "/v1/hints/rebalance"])
         return await self.post(b"{}", path)
 
 

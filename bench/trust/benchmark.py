@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import psutil
 
 from bench.common.listening import await_url
@@ -40,6 +41,8 @@ from collector.serve.web.scopes import Scope
 from collector.serve.web.tokens import edit_tokens, make_token
 from wire.messages import encode
 
+MOST_NEED_RATIO = 0.05
+"""A percentile that moves to the next bin of its histogram changes by 2 %."""
 MOST_RSS_RATIO, MOST_LATENCY_RATIO, MOST_RESTART_RATIO, MOST_ENERGY_RATIO = 1.3, 2.0, 1.2, 0.001
 _ASK_SECONDS = 0.2
 _LATENCY_FLOOR_SECONDS = 0.01
@@ -48,6 +51,7 @@ _RESTARTS = 3
 _ROLLUP_SECONDS, _POLL_SECONDS = 240.0, 2.0
 """Timeout until reports are in the energy accounts, and time between checks: a pass starts every minute."""
 _DIGITS = 6
+_REVOKED = "what it reported no longer counts"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +89,11 @@ class _Outcome:
     answers: dict[str, Any] = field(default_factory=dict)
     joules: dict[str, float] = field(default_factory=dict)
     needs: dict[str, float] = field(default_factory=dict)
+    services: set[str] = field(default_factory=set)
+    needs_after: dict[str, float] = field(default_factory=dict)
+    """After the token of the hostile node was revoked, as the next one."""
+    services_after: set[str] = field(default_factory=set)
+    """Services in the list of services, and in the energy accounts."""
     rss_mb: float = 0.0
     p99_seconds: float = 0.0
     restart_seconds: float = 0.0
@@ -117,8 +126,20 @@ def _figures(options: argparse.Namespace, without: _Outcome, hostile: _Outcome) 
     changes = [
         abs(hostile.needs.get(service, 0.0) / need - 1) for service, need in without.needs.items() if need
     ]
-    # The hostile node reports containers of these services too, and they count by their share.
-    yield Figure(name="service_need_change", value=max(changes, default=0.0), unit="ratio")
+    # The hostile node reports containers of these services too, and counts as one node of many.
+    yield Figure(
+        name="service_need_change", value=max(changes, default=0.0), unit="ratio", at_most=MOST_NEED_RATIO
+    )
+    kept = [abs(hostile.needs_after.get(service, 0.0) / need - 1) for service, need in without.needs.items()]
+    yield Figure(
+        name="service_need_change_after_revocation", value=max(kept, default=1.0), unit="ratio", at_most=0
+    )
+    yield Figure(
+        name="services_different_after_revocation",
+        value=len(hostile.services_after ^ without.services),
+        unit="services",
+        at_most=0,
+    )
     yield Figure(name="energy_difference", value=max(errors), unit="ratio", at_most=MOST_ENERGY_RATIO)
     yield Figure(name="energy_error", value=max(true_errors), unit="ratio", at_most=MOST_ENERGY_RATIO)
     yield Figure(name="rss_without", value=without.rss_mb, unit="MB")
@@ -181,6 +202,11 @@ async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool
                 outcome.answers = await _answers(http, url, secrets["reader"], options.nodes)
                 outcome.joules = await _energy(http, url, secrets["reader"], began_at, _expected(options))
                 outcome.needs = await _needs(http, url, secrets["reader"])
+                outcome.services = await _services(http, url, secrets["reader"], began_at)
+                if hostile:
+                    await asyncio.to_thread(_revoke, folder)
+                    outcome.needs_after = await _needs(http, url, secrets["reader"])
+                    outcome.services_after = await _services(http, url, secrets["reader"], began_at)
         _count_stored(folder / "history.db", nodes, outcome)
         outcome.restart_seconds = statistics.median(_restart(folder) for _ in range(_RESTARTS))
     progress.say(
@@ -316,6 +342,29 @@ async def _needs(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str
         for each in page.get("services", ())
         if each["name"].startswith("service-")
     }
+
+
+async def _services(http: aiohttp.ClientSession, url: str, secret: str, began_at: float) -> set[str]:
+    """Return the services that are listed, and those with energy."""
+    page = await _request(http, f"{url}/v1/services?limit=1000", secret)
+    period = f"start={began_at - 3600}&end={began_at + 86_400}"
+    accounts = await _request(http, f"{url}/v1/energy?by=service&limit=1000&{period}", secret)
+    energy = {f"energy of {each['key']}" for each in accounts.get("accounts", ())}
+    return energy | {each["name"] for each in page.get("services", ())}
+
+
+def _revoke(folder: Path) -> None:
+    """Revoke the token of the hostile node, and wait until what it reported is taken out."""
+    with edit_tokens(folder / "tokens.jsonl") as tokens:
+        tokens[:] = [
+            msgspec.structs.replace(each, revoked_at=time.time()) if each.name == HOSTILE else each
+            for each in tokens
+        ]
+    until = time.monotonic() + _ROLLUP_SECONDS
+    while not any(_REVOKED in log.read_text() for log in folder.glob("log-*")):
+        if time.monotonic() > until:
+            raise TimeoutError(f"the log does not say: {_REVOKED}")
+        time.sleep(_POLL_SECONDS)
 
 
 def _expected(options: argparse.Namespace) -> dict[str, float]:

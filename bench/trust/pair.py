@@ -313,7 +313,8 @@ async def _watch(http: aiohttp.ClientSession, urls: list[str], secret: str, outc
 async def _compare(http: aiohttp.ClientSession, urls: list[str], secret: str, outcome: PairOutcome) -> None:
     """Compare the responses of both about honest nodes."""
     for number in range(NODES):
-        answers = [await _request(http, f"{url}/v1/nodes?name={node_name(number)}", secret) for url in urls]
+        pages = [await _request(http, f"{url}/v1/nodes?name={node_name(number)}", secret) for url in urls]
+        answers: list[dict[str, Any]] = [next(iter(page.get("nodes", ())), {}) for page in pages]
         kept = [
             [each.get(key) for key in ("state", "used", "capacity", "power", "containers", "refused")]
             for each in answers

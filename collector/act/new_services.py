@@ -62,7 +62,7 @@ def container_question(
         constraints=tuple(str(each) for each in constraints if each.label != ROLE),
         exclude=frozenset(excluded),
         spread=spread,
-        application=application_traits(service.labels, service.application or "").name or None,
+        application=application_traits(service.labels, service.application or "", service.name).name or None,
         policy=policy,
         reserve_seconds=reserve_seconds,
     )

@@ -7,7 +7,7 @@ in small parts.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
@@ -18,7 +18,13 @@ import numpy as np
 from msgspec import structs
 
 from collector.analysis.bottlenecks import Bottleneck
-from collector.analysis.dominance import capacity_shares, cluster_capacity, update_dominance
+from collector.analysis.contributions import negligible_use
+from collector.analysis.dominance import (
+    capacity_shares,
+    cluster_capacity,
+    dominant_before,
+    update_dominance,
+)
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group
 from collector.analysis.services import RunningServices, ServiceProfile, service_table
@@ -70,6 +76,8 @@ class Analysis:
     """The containers and envelopes of the last fit of the groups."""
     changed_groups: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The new group of each container whose group changed, by its node and its id there."""
+    outliers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By node: the services of which it claims far more use than the others, and does not count."""
     seconds: float = 0.0
     """Duration of the pass."""
 
@@ -187,6 +195,21 @@ def _keep_ended(
     return {each.name: each for own in of_node.values() for each in own}
 
 
+def without_node(before: Analysis, node: str, since: float | None, services: Collection[str]) -> Analysis:
+    """An analysis from which the next pass continues as if a node had contributed nothing since a time.
+
+    What its services need follows from their other containers. Their dominant resources are those of before;
+    groups are made anew.
+    """
+    kept = {name: each for name, each in before.services.items() if each.node != node}
+    for name in services:
+        if (profile := kept.get(name)) is not None and profile.containers:
+            kept[name] = structs.replace(
+                profile, profiled=False, dominant=dominant_before(profile.dominant, since)
+            )
+    return replace(before, services=MappingProxyType(kept), groups=(), fitted=NOT_FITTED, outliers={})
+
+
 # --- Stored profiles -------------------------------------------------------------------------
 
 
@@ -252,7 +275,8 @@ class AnalysisPass:
 
     def begin(self, settings: AnalysisConfig, envelopes: EnvelopeConfig) -> Iterator[None]:
         """Begin a full pass: the containers of all nodes follow."""
-        self._settings, self._running = settings, RunningServices(UsageWeights.of(envelopes))
+        self._settings = settings
+        self._running = RunningServices(UsageWeights.of(envelopes), settings.outlier_ratio)
         yield None
 
     def put(self, observed: Mapping[str, Sequence[ObservedContainer]]) -> Iterator[None]:
@@ -268,7 +292,8 @@ class AnalysisPass:
         # A pass that fails could leave half of its changes.
         self._running = None
         assert running is not None
-        found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
+        profiles = running.pool(snapshot.at, negligible_use(snapshot.nodes.capacity))
+        found = replace(analyse(snapshot, profiles, before, self._settings), outliers=running.outliers())
         self._last, self._running = found, running
         forgotten = before.services.keys() - found.services.keys()
         changed: dict[str, ServiceProfile | None] = dict.fromkeys(forgotten)

@@ -45,6 +45,8 @@ class BottleneckKind(StrEnum):
     """The containers of a node reserve more than their classes allow, and their cuts leave."""
     LIMIT = "limit"
     """A node reports more than its limits allow: the surplus is refused."""
+    OUTLIER = "outlier"
+    """A node claims far more use of a service than the others do: it does not count for the service."""
     DUPLICATE = "duplicate"
     """Two machines report under the same name."""
     PROMISE = "promise"

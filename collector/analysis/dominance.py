@@ -11,6 +11,7 @@ from math import nan
 import msgspec
 import numpy as np
 
+from collector.analysis.contributions import far_out
 from collector.common.arrays import Floats
 from collector.common.ratios import Ratios, ratios_of
 from wire.resources import RESOURCES, Resource
@@ -20,8 +21,6 @@ _LEAD = 1.05
 _HALF_CONFIDENCE_SECONDS = 600.0
 """Observation time after which the confidence reaches half of its margin."""
 _MAX_HISTORY = 20
-_MIN_NODES = 3
-"""With fewer nodes, the capacity of one is not compared with the others."""
 
 
 class DominantSince(msgspec.Struct, frozen=True, gc=False):
@@ -46,14 +45,12 @@ class DominantResource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def cluster_capacity(capacity: Floats) -> list[float]:
     """The capacity of all nodes per resource; NaN if no node reports it.
 
-    A node can report any capacity. So that one wrong report does not distort all shares, a node counts for no
-    more than all others together.
+    A node can report any capacity. So that one wrong report does not distort all shares, a node that claims
+    far more than the others counts for what they make plausible.
     """
     known = (~np.isnan(capacity)).sum(axis=0)
-    total = np.nansum(capacity, axis=0)
-    largest = np.fmax.reduce(capacity, axis=0, initial=0.0)
-    bounded = np.where(known >= _MIN_NODES, np.minimum(total, 2 * (total - largest)), total)
-    capacities: list[float] = np.where(known > 0, bounded, np.nan).tolist()
+    total = np.nansum(np.minimum(capacity, far_out(capacity)), axis=0)
+    capacities: list[float] = np.where(known > 0, total, np.nan).tolist()
     return capacities
 
 
@@ -61,6 +58,14 @@ def capacity_shares(used: Sequence[float], capacity: Sequence[float]) -> list[fl
     """Mean usage divided by capacity, per resource; NaN where either is unknown."""
     # Four numbers per service: plain Python is faster here than numpy.
     return [part / whole if whole > 0 else nan for part, whole in zip(used, capacity, strict=True)]
+
+
+def dominant_before(now: DominantResource | None, since: float | None) -> DominantResource | None:
+    """The dominant resource before a time, at least the first one that is known."""
+    if now is None or since is None:
+        return None
+    history = tuple(each for each in now.history if each.since < since) or now.history[:1]
+    return msgspec.structs.replace(now, resource=history[-1].resource, history=history)
 
 
 def update_dominance(

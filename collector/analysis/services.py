@@ -2,12 +2,13 @@
 
 Few containers change between two passes. The usage of a service is pooled again only if one of its containers
 started, ended or has new samples. The result is the same as that of a full pass. A sample is weighted by its
-duration, so that a node which samples twice as often does not count twice.
+duration, so that a node which samples twice as often does not count twice, and by the share of its node: see
+`collector.analysis.contributions`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
+from collector.analysis.contributions import FAR_OUT, node_shares, outlying_nodes
 from collector.analysis.dominance import DominantResource
 from collector.analysis.envelopes import EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import ROW_BITS, Keys, Packed, stack, sum_by_key
@@ -35,6 +37,7 @@ _MAX_SECONDS = 2 * BUCKETS * BUCKET_SECONDS
 """Twice the time that samples are kept, as the sampling interval is not exact and may have changed."""
 _BATCH_SIZE = 100
 _MEMORY = RESOURCES.index(Resource.MEMORY)
+NOTHING_NEGLIGIBLE: Floats = np.zeros(len(RESOURCES))
 
 
 class ObservedService(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -50,7 +53,7 @@ class ObservedService(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     profiled: bool = False
     """Whether the envelope comes from enough samples to predict the need of a new container."""
     observed_seconds: float = 0.0
-    """Total time over which its containers were observed."""
+    """Total time over which its containers were observed, as far as their nodes count."""
     last_seen_at: float = 0.0
     """Unix time at which one of its containers last ran."""
     dominant: DominantResource | None = None
@@ -147,14 +150,16 @@ def _pooled(
 class RunningServices:
     """The running services. Not thread-safe."""
 
-    def __init__(self, weights: UsageWeights) -> None:
-        self._weights = weights
+    def __init__(self, weights: UsageWeights, outlier_ratio: float = FAR_OUT) -> None:
+        self._weights, self._outlier_ratio = weights, outlier_ratio
         self._services_of: dict[str, frozenset[str]] = {}
         """The services of each node."""
         self._of: defaultdict[str, dict[str, tuple[ObservedContainer, ...]]] = defaultdict(dict)
         """The containers of each service, by node."""
         self._stale: set[str] = set()
         self._pooled: dict[str, ServiceProfile] = {}
+        self._outlying: dict[str, tuple[str, ...]] = {}
+        """The nodes that do not count, by service."""
 
     def put(self, node: str, observed: Sequence[ObservedContainer]) -> None:
         """Replace the containers of a node."""
@@ -172,11 +177,23 @@ class RunningServices:
         if found:
             self._services_of[node] = frozenset(found)
 
-    def pool(self, at: float) -> Mapping[str, ServiceProfile]:
-        """The profile of each running service, by name: what its containers of now show."""
+    def outliers(self) -> Mapping[str, tuple[str, ...]]:
+        """The services of which each node claims far more use than the others do: it does not count there."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for service, nodes in sorted(self._outlying.items()):
+            for node in nodes:
+                found[node].append(service)
+        return {node: tuple(services) for node, services in found.items()}
+
+    def pool(self, at: float, negligible: Floats = NOTHING_NEGLIGIBLE) -> Mapping[str, ServiceProfile]:
+        """The profile of each running service, by name: what its containers of now show.
+
+        `negligible` is the use of each resource that makes no node an outlier.
+        """
         several = []
         for name in sorted(self._stale):
             containers = list(self._containers(name))
+            self._outlying.pop(name, None)
             if not containers:
                 del self._of[name]
                 self._pooled.pop(name, None)
@@ -187,7 +204,7 @@ class RunningServices:
             is_known = len(containers) == 1 and bool(one.parts)
             self._pooled[name] = ServiceProfile(
                 name=name,
-                image=Counter(each.image for each in containers).most_common(1)[0][0],
+                image=_most_common_image(nodes),
                 containers=len(containers),
                 nodes=len(nodes),
                 node=next(iter(nodes)) if len(nodes) == 1 else "",
@@ -197,7 +214,7 @@ class RunningServices:
             if len(containers) > 1:
                 several.append(name)
         for row, found, seconds in pool(
-            self._parts(several, bucket_at(at)), len(several), self._weights.rule
+            self._parts(several, bucket_at(at), negligible), len(several), self._weights.rule
         ):
             name = several[row]
             self._pooled[name] = structs.replace(
@@ -206,19 +223,40 @@ class RunningServices:
         self._stale.clear()
         return MappingProxyType(self._pooled)
 
-    def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerBucket]:
+    def _parts(self, services: Sequence[str], newest: int, negligible: Floats) -> Iterator[ContainerBucket]:
         weight = self._weights.weight
         for row, name in enumerate(services):
-            for each in self._containers(name):
-                seconds = _sample_seconds(each)
+            for each, seconds in self._counting(name, negligible):
                 for bucket, packed in each.parts:
                     yield ContainerBucket(row, packed, seconds, weight(max(0, newest - bucket)))
+
+    def _counting(self, name: str, negligible: Floats) -> Iterator[tuple[ObservedContainer, float]]:
+        """The containers of a service that count, and for how long each of their samples does."""
+        of = self._of[name]
+        nodes = sorted(node for node, containers in of.items() if any(each.parts for each in containers))
+        containers = [[each for each in of[node] if each.parts] for node in nodes]
+        seconds = [[each.samples * _sample_seconds(each) for each in some] for some in containers]
+        statistics = [[each.statistics for each in some] for some in containers]
+        outlying = outlying_nodes(statistics, seconds, negligible, self._outlier_ratio)
+        if outlying.any():
+            self._outlying[name] = tuple(compress(nodes, outlying))
+            containers, seconds = list(compress(containers, ~outlying)), list(compress(seconds, ~outlying))
+        for some, share in zip(containers, node_shares(seconds), strict=True):
+            for each in some:
+                yield each, share * _sample_seconds(each)
 
     def _containers(self, name: str) -> Iterator[ObservedContainer]:
         # By node, so that sums do not depend on the order in which nodes report.
         of = self._of[name]
         for node in sorted(of):
             yield from of[node]
+
+
+def _most_common_image(nodes: Mapping[str, Collection[ObservedContainer]]) -> str:
+    """The image that most nodes run, however many containers each claims; of several, the most containers."""
+    of_nodes = Counter(image for some in nodes.values() for image in {each.image for each in some})
+    containers = Counter(each.image for some in nodes.values() for each in some)
+    return max(containers, key=lambda image: (of_nodes[image], containers[image], image))
 
 
 def _sample_seconds(container: ObservedContainer) -> float:

@@ -23,7 +23,7 @@ from wire.resources import RESOURCES, Quantities
 BUCKET_SECONDS = 8 * 3600.0
 BUCKETS = 3
 """Samples are kept for a day."""
-_WINDOW_SECONDS = BUCKETS * BUCKET_SECONDS
+USAGE_SECONDS = BUCKETS * BUCKET_SECONDS
 _MAX_INT64 = 2**63 - 1
 """Reported numbers may be absurd: a sum of bytes is capped at the largest number of a message."""
 _WEIGHT_UNITS = 1 << 24
@@ -45,7 +45,7 @@ def report_bucket(at: float, received_at: float) -> int:
 
     A timestamp in the future, or more than a day old, is not plausible. Reports may wait in a spool.
     """
-    is_plausible = received_at - _WINDOW_SECONDS < at <= received_at
+    is_plausible = received_at - USAGE_SECONDS < at <= received_at
     return bucket_at(at if is_plausible else received_at)
 
 

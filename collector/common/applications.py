@@ -1,4 +1,8 @@
-"""The application that a container belongs to: services that talk to each other, as labels name them."""
+"""The application that a container belongs to: services that talk to each other, as labels name them.
+
+An application has an owner: the stack, project or namespace of its services, or a service that has none.
+Labels of one owner never name the application of another: they name `NAME@OWNER`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +17,7 @@ _GROUP_LABELS = (
     "com.docker.compose.project",
     "io.kubernetes.pod.namespace",
 )
-"""Labels that name an application where `wattpack.app` does not."""
+"""Labels that name the owner. Anyone may set one, so it counts only if the service is called after it."""
 _DELAY = re.compile(r"(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>us|ms|s|)")
 _UNIT_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _MOST_SERVICES = 100
@@ -34,14 +38,23 @@ class ApplicationTraits(msgspec.Struct, frozen=True, gc=False):
 NO_APPLICATION = ApplicationTraits()
 
 
-def application_traits(labels: Mapping[str, str], namespace: str = "") -> ApplicationTraits:
+def application_traits(
+    labels: Mapping[str, str], namespace: str = "", service: str | None = None
+) -> ApplicationTraits:
     """The application of a service; an invalid value counts as unset.
 
-    `namespace` is that of Kubernetes, which labels of pods do not contain.
+    `namespace` is the owner as the orchestrator knows it, which no label changes. Without a name of the
+    service, its labels are believed.
     """
-    name = labels.get(APP_LABEL) or next(filter(None, map(labels.get, _GROUP_LABELS)), namespace)
+    owner = namespace or next((each for each in map(labels.get, _GROUP_LABELS) if _owns(each, service)), "")
+    name = labels.get(APP_LABEL) or owner
     if not name:
         return NO_APPLICATION
+    if not owner and service is not None:
+        # A service of the stack or project `shop` is called `shop_web` or `shop/web`.
+        owner = name if _owns(name, service) else service
+    if owner and (name != owner or owner == service):
+        name = f"{name}@{owner}"
     delay_max, talks_to = labels.get(DELAY_MAX_LABEL), labels.get(TALKS_TO_LABEL)
     if delay_max is None and talks_to is None:
         return ApplicationTraits(name)
@@ -51,6 +64,15 @@ def application_traits(labels: Mapping[str, str], namespace: str = "") -> Applic
         inf if delay_max is None else parse_delay(delay_max) or inf,
         tuple(each for each in listed if each),
     )
+
+
+def _owns(group: str | None, service: str | None) -> bool:
+    return bool(group) and (service is None or service.startswith((f"{group}_", f"{group}/")))
+
+
+def label_of(application: str) -> str:
+    """The name that a label gives an application, without its owner."""
+    return application.partition("@")[0]
 
 
 def parse_delay(text: str) -> float | None:

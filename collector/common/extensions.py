@@ -14,6 +14,7 @@
 | `driver` | `open_driver(settings)`: the driver with the name of the feature | the drivers |
 | `history` | `open_history(config, outages)`: the store with the name of the feature | the history |
 | `jobs` | `restoring(core)`, `restore(core)`: before reports arrive; `running(core)`: meanwhile | the start |
+| `jobs` | `remove_node(core, node)`: take out what it contributed | revocations of tokens |
 | `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |

@@ -82,7 +82,8 @@ LABELS = (
         "container, service",
         "a name",
         "the Swarm stack, Compose project or Kubernetes namespace",
-        "The application that the service belongs to: services that talk to each other.",
+        "The application that the service belongs to: services of the same stack, project or namespace that"
+        " talk to each other. It is called `NAME@OWNER`, unless the settings name it.",
     ),
     Label(
         DELAY_MAX_LABEL,

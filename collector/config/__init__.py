@@ -66,6 +66,10 @@ class AnalysisConfig(Section, frozen=True):
     """Time between two checks for bottlenecks that no single node can detect."""
     groups: Annotated[int, Meta(ge=0, le=8)] = 4
     """Number of container groups (k-means). 0 chooses the number that fits best."""
+    outlier_ratio: Annotated[float, Meta(ge=1)] = 4.0
+    """A node does not count for a service if it reports this many times more use than three quarters of its
+    other nodes, and an alert names it. By default, what is far out by Tukey's rule, whatever the others use.
+    Raise it if the nodes of your services honestly differ by more, such as that of a leader."""
     profile_seconds: ClassVar[float] = 600.0
     """Observed running time of its containers after which a service counts as profiled."""
     forget_services_after_days: ClassVar[float] = 30.0

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from wire.address import COLLECTOR_DEFAULT, parse_address
 from wire.errors import UserError
+from wire.resources import Quantities
 from wire.settings import Section
 
 
@@ -106,6 +107,20 @@ class LimitsConfig(Section, frozen=True):
     """Maximum power of a node, and of its containers together. Energy counters that advance faster count at
     this rate. The default is more than any single machine draws; set it a little above the largest machine of
     the cluster."""
+    max_node_cpu_cores: Annotated[float, Meta(gt=0, le=1e6)] = 8192.0
+    """Maximum number of CPU cores of a node: more count as this many. The default is the most that a Linux
+    kernel supports; set it to that of the largest machine of the cluster."""
+    max_node_memory_bytes: Annotated[int, Meta(gt=0, le=2**62)] = 64 << 40
+    """Maximum memory of a node. The default is more than any single machine has; set it to that of the
+    largest machine of the cluster."""
+    max_node_bytes_per_second: ClassVar[float] = 1e12
+    """Maximum throughput of the disks of a node, and of its network."""
+
+    @property
+    def max_node_capacity(self) -> Quantities:
+        """Maximum capacity of a node."""
+        most = self.max_node_bytes_per_second
+        return Quantities(self.max_node_cpu_cores, self.max_node_memory_bytes, most, most)
 
     @property
     def max_bytes(self) -> int:

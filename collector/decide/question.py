@@ -165,7 +165,7 @@ def build_request(
         demand=question.demand,
         reserve=question.reserve,
     )
-    labelled = application_traits(question.labels, question.application or "")
+    labelled = application_traits(question.labels, question.application or "", question.service)
     request = replace(
         need,
         service=question.service,

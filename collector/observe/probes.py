@@ -1,15 +1,15 @@
-"""Response times of services, as the agents of their nodes measure them. Any thread may call it.
+"""Response times of containers, as the agents of their nodes measure them. Any thread may call it.
 
-Each node has a share in the result of a service by the containers that it runs of it, however many requests
-it reports: one that lies changes no more than its own share.
+Each container of a service has the same share in its result, however many requests its node reports: one that
+lies changes no more than the share of the containers that it runs.
 """
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from wire.messages import MAX_PROBE_SECONDS, ServiceProbe
+from wire.messages import MAX_PROBE_SECONDS, ContainerProbe
 from wire.sketch import Sketch, bin_of, middle_of
 
 _LATE_SECONDS = 60.0
@@ -21,7 +21,7 @@ _HIGHEST_BIN = bin_of(MAX_PROBE_SECONDS)
 """No request takes longer than the longest timeout."""
 _BIN_BYTES, _PART_BYTES, _LETTER_BYTES = 100, 600, 4
 _MOST_NODE_BYTES = 10 << 20
-"""Memory for all histograms of a node: enough for those of 50 services that are probed every second."""
+"""Memory for all histograms of a node: enough for those of 50 containers that are probed every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class _Part:
     received_at: float
     made_at: float
     """By the clock of the node."""
-    probe: ServiceProbe
+    probe: ContainerProbe
 
 
-class ServiceProbes:
+class ResponseTimes:
     """The reported response times of the last minutes."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class ServiceProbes:
         """Memory of all parts, by node."""
         self._lock = Lock()
 
-    def add(self, node: str, probes: Iterable[ServiceProbe], received_at: float, made_at: float) -> int:
+    def add(self, node: str, probes: Iterable[ContainerProbe], received_at: float, made_at: float) -> int:
         """Add what a node reports, at a time by its clock; return how much of it exceeds its limits."""
         surplus = 0
         with self._lock:
@@ -82,25 +82,22 @@ class ServiceProbes:
             self._parts.pop(node, None)
             self._bytes.pop(node, None)
 
-    def summary(
-        self, names: Mapping[str, str], since: float, shares: Mapping[str, float], quantile: float
-    ) -> ResponseSummary | None:
-        """Summarize a service since a time; None without a request.
-
-        `names` are those that its nodes have for it, `shares` how much each node counts.
-        """
+    def summary(self, containers: Mapping[str, str], since: float, quantile: float) -> ResponseSummary | None:
+        """Summarize a service since a time, from its containers and their nodes; None without a request."""
         weights: dict[float, float] = {}
         requests = failed = 0
         with self._lock:
-            for node, share in shares.items():
-                parts = [
-                    part.probe for part in self._since(node, since) if part.probe.service == names.get(node)
-                ]
-                count = sum(part.seconds.count for part in parts)
-                requests += count
-                failed += sum(min(part.failed, part.seconds.count) for part in parts)
-                for part in parts:
-                    _add(weights, part.seconds, share / count if count else 0.0)
+            for node in sorted(set(containers.values())):
+                parts: defaultdict[str, list[ContainerProbe]] = defaultdict(list)
+                for part in self._since(node, since):
+                    if containers.get(part.probe.container) == node:
+                        parts[part.probe.container].append(part.probe)
+                for probes in parts.values():
+                    count = sum(each.seconds.count for each in probes)
+                    requests += count
+                    failed += sum(min(each.failed, each.seconds.count) for each in probes)
+                    for each in probes:
+                        _add(weights, each.seconds, 1 / count if count else 0.0)
         value = _weighted_quantile(weights, quantile)
         return None if value is None else ResponseSummary(value, requests, failed)
 
@@ -117,8 +114,8 @@ class ServiceProbes:
         yield from (each for each in parts if each.received_at > since and each.made_at > made_since)
 
 
-def _size_bytes(probe: ServiceProbe) -> int:
-    return _PART_BYTES + _LETTER_BYTES * len(probe.service) + _BIN_BYTES * len(probe.seconds.bins)
+def _size_bytes(probe: ContainerProbe) -> int:
+    return _PART_BYTES + _LETTER_BYTES * len(probe.container) + _BIN_BYTES * len(probe.seconds.bins)
 
 
 def _add(weights: dict[float, float], sketch: Sketch, weight: float) -> None:

@@ -32,7 +32,7 @@ from collector.observe.limits.node_account import Limit
 from collector.observe.limits.node_limits import NodeLimits
 from collector.observe.live_tables import LiveTables
 from collector.observe.parts import AnyLivePart
-from collector.observe.probes import ServiceProbes
+from collector.observe.probes import ResponseTimes
 from collector.observe.updates import Succession
 from collector.observe.usage.cluster import ClusterUsage
 from wire.messages import ContainerState, EventKind, Report
@@ -47,11 +47,11 @@ class Registry:
         """`own_host` is the host name of the collector; empty if it is on none of the nodes."""
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._entries: dict[str, TrackedNode] = {}
-        self._out_of_memory: dict[str, float] = {}
+        self._out_of_memory: dict[tuple[str, str], float] = {}
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.parts = self.tables.parts
-        self.probes = ServiceProbes()
+        self.probes = ResponseTimes()
         self.service_energy = ServiceEnergy()
         self.liveness = self.tables.liveness
         self.limits = NodeLimits(config.limits, self.usage)
@@ -115,10 +115,11 @@ class Registry:
                 if run.state is not None and (capacity := run.state.value.capacity.memory_bytes):
                     # A limit can be above what the node has.
                     had = min(had, capacity)
-                self._out_of_memory[service] = max(had, self._out_of_memory.get(service, 0))
+                key = service, report.node
+                self._out_of_memory[key] = max(had, self._out_of_memory.get(key, 0))
 
-    def take_out_of_memory(self) -> Mapping[str, float]:
-        """The services with out-of-memory kills since the last call, and the most memory that one had."""
+    def take_out_of_memory(self) -> Mapping[tuple[str, str], float]:
+        """The kills since the last call: the most memory of a container, by service and node."""
         taken, self._out_of_memory = self._out_of_memory, {}
         return taken
 
@@ -209,11 +210,11 @@ class Registry:
             # A node that was switched off sends no reports, and may be switched on again.
             silent_since = max(entry.last_report_at, self.liveness.restored_at)
             if now - silent_since > self._forget_after_seconds and not self.tables.is_off(name):
-                self._remove(name)
+                self.remove(name)
         renamed = self._renamed(now)
         for old, new in renamed.items():
             self.usage.take_over(new, old)
-            self._remove(old)
+            self.remove(old)
         self.usage.drop_old(now)
         self.probes.drop_old(now)
         return renamed
@@ -243,17 +244,22 @@ class Registry:
         return self.service_energy.update(self.service_watts(now, self._entries), now)
 
     def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
-        """Power of the services on these nodes, except nodes that are down."""
+        """Power of the services on these nodes, except nodes that are down.
+
+        If an orchestrator runs the service, only the containers that it lists count.
+        """
         found: defaultdict[str, float] = defaultdict(float)
         for node in nodes:
             entry = self._entries.get(node)
             if entry is not None and self._liveness(entry, now) is not Liveness.DOWN:
-                for each in entry.run.containers.values():
-                    if each.value.service and each.value.power is not None:
+                unconfirmed = self.tables.unconfirmed(node)
+                for name, each in entry.run.containers.items():
+                    if each.value.service and each.value.power is not None and name not in unconfirmed:
                         found[each.value.service] += each.value.power.watts
         return found
 
-    def _remove(self, name: str) -> None:
+    def remove(self, name: str) -> None:
+        """Remove a node, and all that only it reported."""
         del self._entries[name]
         self.limits.forget(name)
         self.usage.note_change(name)

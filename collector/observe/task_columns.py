@@ -373,9 +373,9 @@ class TaskTable:
         if service is None:
             return
         if self._spans_nodes and self.table.columns.is_orchestrated[row]:
-            self.claims.put(service, application_traits(task.service_labels, task.namespace), None)
+            self.claims.put(service, application_traits(task.service_labels, task.namespace, service), None)
         else:
-            self.claims.put(service, application_traits(task.state.labels), task.node)
+            self.claims.put(service, application_traits(task.state.labels, service=service), task.node)
 
     def _release(self, service: str | None) -> None:
         if service is not None and self._services.release(service):

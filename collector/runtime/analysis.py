@@ -24,6 +24,7 @@ from collector.analysis.analysis import (
     merged,
     pack_profile,
     restore_analysis,
+    without_node,
 )
 from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, BottleneckTracker, Finding, findings
 from collector.analysis.services import ServiceProfile, service_table
@@ -32,6 +33,7 @@ from collector.common.errors import HistoryUnavailable
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
+from collector.common.text import counted
 from collector.config import CollectorConfig
 from collector.history.interface import decode_values
 from collector.observe.registry import Registry
@@ -45,6 +47,7 @@ _CONTAINERS_AT_ONCE = 200
 """More would hold the interpreter lock for longer when they are handed over."""
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
 _DUPLICATE_SECONDS = 300.0
+_SERVICES_SHOWN = 3
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
@@ -131,6 +134,17 @@ class AnalysisJob:
         await self._store_services(found.services, before.services.keys() - found.services.keys())
         return found
 
+    async def remove_node(self, node: str, since: float | None, services: Collection[str]) -> None:
+        """Take out what a node contributed to these services since a time."""
+        async with self._passing:
+            latest = self._core.analysis.latest
+            self._core.analysis.latest = without_node(latest, node, since, services)
+            self._starts = None
+            forgotten = latest.services.keys() - self._core.analysis.latest.services.keys()
+            await self._store(_SERVICES, dict.fromkeys(forgotten))
+            self._stored_at = {}
+        await self.analyse()
+
     async def detect(self) -> tuple[Bottleneck, ...]:
         """Detect bottlenecks, and return those that opened or closed."""
         now = self._core.clock()
@@ -139,7 +153,7 @@ class AnalysisJob:
         added = [each for module in extensions("findings") for each in await module.findings(self._core)]
         snapshot = await asyncio.to_thread(self._core.registry.tables.snapshot, now)
         of_nodes = await self._core.worker.run(findings, snapshot)
-        found = (*of_nodes, *refused, *added)
+        found = (*of_nodes, *refused, *self._outlying(), *added)
         kept = {each.id for each in self._tracker.list()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.list()
@@ -192,6 +206,19 @@ class AnalysisJob:
                 kind=BottleneckKind.DUPLICATE,
                 subject=node,
                 evidence=f"two agents report under the name {node}: give one of them another name",
+            )
+
+    def _outlying(self) -> Iterator[Finding]:
+        """Return findings about nodes that do not count for a service."""
+        for node, services in self._core.analysis.latest.outliers.items():
+            some = ", ".join(services[:_SERVICES_SHOWN])
+            yield Finding(
+                kind=BottleneckKind.OUTLIER,
+                subject=node,
+                evidence=(
+                    f"{node} reports far more use of {counted(len(services), 'service')} than others do, and"
+                    f" does not count there: {some}. If it is compromised, revoke its token"
+                ),
             )
 
     async def _store_services(self, services: Mapping[str, ServiceProfile], forgotten: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from agent.config import BottleneckConfig, ReportingConfig
 from agent.reporting.reporter import Addition, Reporter
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.load import response_seconds
-from wire.messages import Report, ServiceProbe
+from wire.messages import ContainerProbe, Report
 from wire.sketch import Sketch
 
 _PROBE_SECONDS, _TIMEOUT_SECONDS, _REPORT_SECONDS = 1.0, 5.0, 10.0
@@ -32,7 +32,7 @@ class DemoAgents:
         self._detectors = [BottleneckDetector(BottleneckConfig()) for _ in shop.nodes]
         self._report_seconds = _REPORT_SECONDS - sample_seconds / 2
         self._times: list[defaultdict[str, list[float]]] = [defaultdict(list) for _ in shop.nodes]
-        """Per node and service: response times since the last report."""
+        """Per node and container: response times since the last report."""
         self._taken_at = [0.0 for _ in shop.nodes]
 
     def sample(self, now: float, interval_seconds: float) -> list[Report]:
@@ -41,22 +41,22 @@ class DemoAgents:
         for node, sample in self.cluster.sample(now, interval_seconds):
             alerts = self._detectors[node].update(sample)
             probes = self._probe(node, now, interval_seconds)
-            services = frozenset(each.service for each in probes)
-            additions = [Addition({"probes": probes}, services)] if probes else []
+            containers = frozenset(each.container for each in probes)
+            additions = [Addition({"probes": probes}, containers)] if probes else []
             report = self._reporters[node].report(sample, (), alerts, additions=additions)
             if report is not None:
                 reports.append(report)
         return reports
 
-    def _probe(self, node: int, now: float, interval_seconds: float) -> tuple[ServiceProbe, ...]:
+    def _probe(self, node: int, now: float, interval_seconds: float) -> tuple[ContainerProbe, ...]:
         """Simulate the probes of a node's agent; return the results that are due."""
         probed = self.cluster.probed(node)
         if not probed:
             return ()
         rng = np.random.default_rng([self.cluster.shop.seed, _STREAM, floor(now), node])
         requests = max(1, round(interval_seconds / _PROBE_SECONDS))
-        for service, busy in probed:
-            self._times[node][service] += response_seconds(busy, requests, rng).tolist()
+        for container, busy in probed:
+            self._times[node][container] += response_seconds(busy, requests, rng).tolist()
         if now - self._taken_at[node] < self._report_seconds:
             return ()
         self._taken_at[node] = now
@@ -64,9 +64,9 @@ class DemoAgents:
         return tuple(_response_times(*each) for each in sorted(taken.items()))
 
 
-def _response_times(service: str, times: list[float]) -> ServiceProbe:
+def _response_times(container: str, times: list[float]) -> ContainerProbe:
     sketch = Sketch()
     for seconds in times:
         sketch.add(min(seconds, _TIMEOUT_SECONDS))
     failed = sum(seconds >= _TIMEOUT_SECONDS for seconds in times)
-    return ServiceProbe(service=service, seconds=sketch, failed=failed)
+    return ContainerProbe(container=container, seconds=sketch, failed=failed)

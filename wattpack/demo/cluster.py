@@ -149,7 +149,7 @@ class DemoCluster:
         with self._lock:
             moment = self.at(now)
             self._probed = [
-                (place.node, self.shop.containers[row].service, float(moment.busy[row]))
+                (place.node, place.id, float(moment.busy[row]))
                 for row in self._elastic
                 if (place := self._places.get(row)) is not None
             ]
@@ -164,8 +164,8 @@ class DemoCluster:
                     yield node, self._node_sample(node, rows, moment, now, interval_seconds)
 
     def probed(self, node: int) -> list[tuple[str, float]]:
-        """The service and the last load of each container that the agent of a node probes."""
-        return [(service, busy) for on, service, busy in self._probed if on == node]
+        """The id and the last load of each container that the agent of a node probes."""
+        return [(container, busy) for on, container, busy in self._probed if on == node]
 
     def at(self, now: float) -> Moment:
         """The usage and power of every container and node at a time."""

@@ -1,7 +1,7 @@
 """Response times of the containers on this host, measured by HTTP requests to those with a label.
 
 In: containers with the label `wattpack.probe`, as the engine lists them. Out: a histogram of response times
-per service, in the next report. Requests go to addresses of the host's own containers only.
+per container, in the next report. Requests go to addresses of the host's own containers only.
 """
 
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from agent.features import AgentParts, Feature, StartedFeature
 from agent.features.probing.settings import ProbeConfig
 from agent.reporting.reporter import Addition
 from wire.errors import UserError
-from wire.messages import ServiceProbe
+from wire.messages import ContainerProbe
 
 
 @asynccontextmanager
@@ -29,9 +29,9 @@ async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature]:
     yield StartedFeature(run=prober.run, take_addition=lambda: _addition(prober.take()))
 
 
-def _addition(probes: tuple[ServiceProbe, ...]) -> Addition | None:
-    """Response times and CPU time of a service belong together: its containers are reported with them."""
-    return Addition({"probes": probes}, frozenset(each.service for each in probes)) if probes else None
+def _addition(probes: tuple[ContainerProbe, ...]) -> Addition | None:
+    """Response times and CPU time of a container belong together: it is reported with them."""
+    return Addition({"probes": probes}, frozenset(each.container for each in probes)) if probes else None
 
 
 FEATURE = Feature(key="probe", settings=ProbeConfig, start=_start)

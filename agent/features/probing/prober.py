@@ -1,4 +1,4 @@
-"""Sends requests to containers, and collects the response times per service until they are reported.
+"""Sends requests to containers, and collects the response times of each until they are reported.
 
 A label says which port of a container to probe; the engine knows its address.
 """
@@ -18,7 +18,7 @@ from agent.features.probing.settings import ProbeConfig
 from agent.sources.docker import ContainerInfo
 from wire.address import Address, parse_ip
 from wire.errors import INVALID_JSON
-from wire.messages import MAX_NAME_LENGTH, MAX_PROBED_SERVICES, PROBE_LABEL, ServiceProbe
+from wire.messages import MAX_PROBED_CONTAINERS, PROBE_LABEL, ContainerProbe
 from wire.sketch import Sketch
 
 log = logging.getLogger(__name__)
@@ -67,10 +67,10 @@ class ContainerProber:
         self._running, self._socket, self._config, self._clock = running, socket, config, clock
         self._probed: dict[str, _ProbedContainer] = {}
         self._times: dict[str, tuple[Sketch, int]] = {}
-        """Response times per service since the last report, and how many requests failed."""
+        """Response times per container since the last report, and how many requests failed."""
         self._taken_at = clock()
 
-    def take(self) -> tuple[ServiceProbe, ...]:
+    def take(self) -> tuple[ContainerProbe, ...]:
         """Return the response times that are due in a report; none before it is time."""
         now = self._clock()
         if now - self._taken_at < _REPORT_SECONDS:
@@ -78,18 +78,17 @@ class ContainerProber:
         self._taken_at = now
         taken, self._times = self._times, {}
         return tuple(
-            ServiceProbe(service=name, seconds=sketch, failed=failures)
+            ContainerProbe(container=name, seconds=sketch, failed=failures)
             for name, (sketch, failures) in sorted(taken.items())
         )
 
-    def add(self, service: str, seconds: float, *, failed: bool) -> None:
+    def add(self, container: str, seconds: float, *, failed: bool) -> None:
         """Add one request; a failed one counts with its timeout."""
-        name = service[:MAX_NAME_LENGTH]
-        if name not in self._times and len(self._times) >= MAX_PROBED_SERVICES:
+        if container not in self._times and len(self._times) >= MAX_PROBED_CONTAINERS:
             return
-        sketch, failures = self._times.get(name, (Sketch(), 0))
+        sketch, failures = self._times.get(container, (Sketch(), 0))
         sketch.add(seconds)
-        self._times[name] = sketch, failures + failed
+        self._times[container] = sketch, failures + failed
 
     async def run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._config.timeout_seconds)
@@ -138,7 +137,7 @@ class ContainerProber:
             if address is None:
                 return
             seconds, failed = await self._get(session, Address(address, probed.port).url + probed.path)
-            self.add(probed.info.service or probed.info.name, seconds, failed=failed)
+            self.add(probed.id, seconds, failed=failed)
             if failed and self._clock() - made_at >= _LOOKUP_INTERVAL_SECONDS:
                 probed.lookup = None
         except (aiohttp.ClientError, OSError, TimeoutError, *INVALID_JSON) as error:

@@ -83,7 +83,7 @@ class _Placer:
         if self.chosen.policy.place_all is not None:
             applications: defaultdict[str, list[NewService]] = defaultdict(list)
             for service in self._request.services:
-                application = application_traits(service.labels, service.application or "").name
+                application = application_traits(service.labels, service.application or "", service.name).name
                 if application and not service.max_replicas_per_node and left[service.name] is None:
                     applications[application].append(service)
             for application, members in applications.items():

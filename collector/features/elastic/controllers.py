@@ -195,12 +195,15 @@ class ElasticController(Controller):
     ) -> Observation:
         situation, now, last = self._actor.situation, self._core.clock(), tracked.status.decided_at
         snapshot = await situation.snapshot()
-        found = running_containers(service.name, situation.view) or reported_containers(
-            service.name, snapshot
+        # What a node claims counts only where no orchestrator lists services.
+        found = (
+            running_containers(service.name, situation.view)
+            if situation.view.nodes
+            else reported_containers(service.name, snapshot)
         )
         readings = read_containers(self._core, found)
         since = max(now - tracked.status.target.decide_seconds, last or 0.0)
-        metric = queried or probed_metric(self._core, found, readings, since)
+        metric = queried or probed_metric(self._core, found, since)
         steps = (step for _, step in situation.journal.started_steps(0.0))
         changed_at, effect_seconds = last_change(service.name, steps)
         used_watts, reserved_watts = core_watts(snapshot, sorted(found.values()))

@@ -1,7 +1,6 @@
 """Observations of an elastic service: its metric, replicas, CPU time, last change, and watts per core."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -56,8 +55,6 @@ class Reading:
     limit_cores: float | None = None
     node_cores: float | None = None
     """Capacity of its node, which bounds its usage."""
-    service: str = ""
-    """The agent's name of its service; agents may use different names for the same service."""
 
 
 def read_containers(core: Core, containers: Mapping[str, str]) -> dict[str, Reading]:
@@ -75,7 +72,6 @@ def read_containers(core: Core, containers: Mapping[str, str]) -> dict[str, Read
                         value.used.cpu_cores,
                         value.limit.cpu_cores,
                         None if state is None else state.value.capacity.cpu_cores,
-                        value.service or value.name,
                     )
     return readings
 
@@ -114,14 +110,9 @@ class Metric:
     problem: str | None = None
 
 
-def probed_metric(
-    core: Core, containers: Mapping[str, str], readings: Mapping[str, Reading], since: float
-) -> Metric:
+def probed_metric(core: Core, containers: Mapping[str, str], since: float) -> Metric:
     """Return the response times of a service since a time, from its containers and their nodes."""
-    names: dict[str, str] = {}
-    for container in sorted(readings):
-        names.setdefault(containers[container], readings[container].service)
-    found = core.registry.probes.summary(names, since, Counter(containers.values()), _QUANTILE)
+    found = core.registry.probes.summary(containers, since, _QUANTILE)
     if found is None:
         return Metric(
             problem="no response time was reported since the last decision; if this persists, set"

@@ -17,10 +17,12 @@ class MeshConfig(Section, frozen=True):
 
 
 class ApplicationRule(Section, frozen=True):
-    """An application whose services any node may run."""
+    """An application whose services may have any owner, and run on any node."""
 
     delay_max_seconds: Annotated[float, Meta(gt=0)] = inf
     """Overrides the labels of its services."""
+    services: tuple[str, ...] = ("*",)
+    """Patterns of the names of services that may belong to it, whoever owns them."""
 
 
 TABLES = {
@@ -28,8 +30,10 @@ TABLES = {
     "applications": NamedTables(
         kind=ApplicationRule,
         description="`[applications.shop]`: a table per application with `delay_max_seconds` (maximum"
-        " round-trip time between its nodes; overrides the label `wattpack.delay-max`). Needed only"
-        " without Swarm or Kubernetes, for an application whose services run on several nodes: labels of"
-        " a node do not affect services of other nodes unless the application is named here.",
+        " round-trip time between its nodes; overrides the label `wattpack.delay-max`) and `services`"
+        " (patterns of the names of services that may belong to it, by default all). Needed for an"
+        " application of several stacks, projects or namespaces; without Swarm and Kubernetes also for one"
+        " whose services run on several nodes. Labels affect no services of others unless the application is"
+        " named here.",
     ),
 }

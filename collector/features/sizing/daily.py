@@ -4,16 +4,21 @@ The registry keeps the histograms that agents report per container, in buckets, 
 histograms of all containers of a service are added up, and kept for weeks. A bucket is open until no more
 samples of it are expected: the latest histogram of a running container replaces the earlier one, and an ended
 container is added to a sum. Then the bucket is closed, and added to its day. Days and sums are stored; after
-a restart, agents report running containers again. So no sample counts twice.
+a restart, agents report running containers again. So no sample counts twice. Each node counts for no more
+than its share: see `collector.analysis.contributions`.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from collector.analysis.contributions import node_shares
 from collector.analysis.histograms import BIN_BITS, ROW_BITS, Packed, pack, stack, sum_by_key
 from collector.analysis.usage import BUCKET_SECONDS, ObservedContainer
 
@@ -29,6 +34,7 @@ _AT_ONCE = 500
 """Containers that are counted at once: more would save little time."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
 
+Kept = TypeVar("Kept")
 _ContainerKey = tuple[str, str]
 """Name of a node, and id of a container on it."""
 
@@ -50,10 +56,10 @@ class ServiceDays:
     """Closed buckets, added up by day."""
     closed_until: int = -1
     """The last closed bucket."""
-    ended: dict[int, UsageSum] = field(default_factory=dict)
-    """The sum of ended containers, by open bucket."""
-    out_of_memory: dict[int, float] = field(default_factory=dict)
-    """The most memory that a container had when the kernel killed it, in bytes, by day."""
+    ended: dict[int, dict[str, UsageSum]] = field(default_factory=dict)
+    """The sum of the ended containers of each node, by open bucket."""
+    out_of_memory: dict[int, dict[str, float]] = field(default_factory=dict)
+    """The most memory that a container of each node had when the kernel killed it, in bytes, by day."""
     node: str = ""
     """The node that ran the service first."""
     open: dict[int, dict[_ContainerKey, UsageSum]] = field(default_factory=dict)
@@ -68,16 +74,38 @@ class ServiceDays:
     def unpack(cls, packed: bytes) -> "ServiceDays":
         """Decode a service of the history. Raise `ValueError` or `LookupError` if it is invalid."""
         found = cls(*_stored.decode(packed))
-        for total in (*found.days.values(), *found.ended.values()):
+        for total in found.sums:
             stack([total.packed], [0])
         return found
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory of the service, without running containers."""
-        return _SERVICE_BYTES + sum(
-            _SUM_BYTES + len(each.packed) for sums in (self.days, self.ended) for each in sums.values()
-        )
+        return _SERVICE_BYTES + sum(_SUM_BYTES + len(each.packed) for each in self.sums)
+
+    @property
+    def sums(self) -> Iterator[UsageSum]:
+        """All sums that are stored."""
+        yield from self.days.values()
+        for of_nodes in self.ended.values():
+            yield from of_nodes.values()
+
+    def remove_node(self, node: str) -> bool:
+        """Take out the open buckets and the kills of a node; returns whether there were any."""
+        keys = {key for sums in self.open.values() for key in sums if key[0] == node}
+        has_sums = bool(keys) or any(node in each for each in self.ended.values())
+        has_kills = any(node in each for each in self.out_of_memory.values())
+        self.open = {
+            bucket: kept
+            for bucket, sums in self.open.items()
+            if (kept := {key: each for key, each in sums.items() if key not in keys})
+        }
+        self.ended = _without(self.ended, node)
+        self.out_of_memory = _without(self.out_of_memory, node)
+        if self.node == node and not self.open:
+            # No other node runs it.
+            self.days, self.ended = {}, {}
+        return has_sums or has_kills or self.node == node
 
     @property
     def last_day(self) -> int:
@@ -108,8 +136,11 @@ class ServiceDays:
         """Add the containers that no longer run to the sums; returns whether there are any."""
         has_ended = False
         for bucket, sums in self.open.items():
-            if gone := [sums[container] for container in sums if container not in running]:
-                self.ended[bucket] = _merged([*gone, *self._ended(bucket)])
+            if gone := [container for container in sums if container not in running]:
+                ended = self.ended.setdefault(bucket, {})
+                for node, of_node in groupby(sorted(gone), key=itemgetter(0)):
+                    found = [sums[container] for container in of_node]
+                    ended[node] = _merged([*found, ended[node]] if node in ended else found)
                 self.open[bucket] = {each: total for each, total in sums.items() if each in running}
                 has_ended = True
         return has_ended
@@ -118,13 +149,32 @@ class ServiceDays:
         return {*self.ended, *(bucket for bucket, sums in self.open.items() if sums)}
 
     def _bucket(self, bucket: int) -> UsageSum:
-        return _merged([*self.open.get(bucket, {}).values(), *self._ended(bucket)])
+        of_nodes: defaultdict[str, list[UsageSum]] = defaultdict(list)
+        for (node, _), total in self.open.get(bucket, {}).items():
+            of_nodes[node].append(total)
+        for node, total in self.ended.get(bucket, {}).items():
+            of_nodes[node].append(total)
+        shares = node_shares([[each.seconds for each in some] for some in of_nodes.values()])
+        return _merged(
+            [
+                _scaled(each, share)
+                for some, share in zip(of_nodes.values(), shares, strict=True)
+                for each in some
+            ]
+        )
 
-    def _ended(self, bucket: int) -> list[UsageSum]:
-        return [self.ended[bucket]] if bucket in self.ended else []
+
+_stored = msgspec.msgpack.Decoder(
+    tuple[dict[int, UsageSum], int, dict[int, dict[str, UsageSum]], dict[int, dict[str, float]], str]
+)
 
 
-_stored = msgspec.msgpack.Decoder(tuple[dict[int, UsageSum], int, dict[int, UsageSum], dict[int, float], str])
+def _without(of_nodes: Mapping[int, Mapping[str, Kept]], node: str) -> dict[int, dict[str, Kept]]:
+    """The same without a node, and without what is empty then."""
+    kept = {
+        key: {name: each for name, each in values.items() if name != node} for key, values in of_nodes.items()
+    }
+    return {key: values for key, values in kept.items() if values}
 
 
 def day_of(at: float) -> int:
@@ -150,6 +200,15 @@ def sum_usage(
     weighed = np.maximum(1, np.rint(counts * weight[keys >> ROW_BITS]).astype(np.int64))
     # Each histogram has its own row, so the keys are sorted and unique already.
     return list(map(UsageSum, pack(keys, weighed, rows), seconds.tolist()))
+
+
+def _scaled(total: UsageSum, share: float) -> UsageSum:
+    """The same with this share of its time; values that occurred for a moment stay."""
+    if share >= 1:
+        return total
+    keys, counts, _ = stack([total.packed], [0])
+    (packed,) = pack(keys, np.maximum(1, np.rint(share * counts).astype(np.int64)), 1)
+    return UsageSum(packed, total.seconds)
 
 
 def _merged(parts: Sequence[UsageSum]) -> UsageSum:
@@ -219,7 +278,8 @@ class DailyUsage:
     def _forget(self, running: Collection[str], oldest: int) -> None:
         """Forget old days, and services that no longer run beyond the memory limit of their node."""
         for name, of in self.services.items():
-            for days in (of.days, of.out_of_memory):
+            stored: tuple[dict[int, Any], ...] = (of.days, of.out_of_memory)
+            for days in stored:
                 for day in [day for day in days if day <= oldest]:
                     del days[day]
                     self.changed.add(name)
@@ -232,12 +292,18 @@ class DailyUsage:
                 del self.services[name]
                 self.changed.add(name)
 
-    def note_out_of_memory(self, service: str, at: float, memory_bytes: float) -> None:
+    def note_out_of_memory(self, service: str, node: str, at: float, memory_bytes: float) -> None:
         """Record the memory of a container that was killed; ignored if its service was not observed."""
         of, day = self.services.get(service), day_of(at)
-        if of is not None and memory_bytes > of.out_of_memory.get(day, 0.0):
-            of.out_of_memory[day] = memory_bytes
+        if of is not None and memory_bytes > of.out_of_memory.get(day, {}).get(node, 0.0):
+            of.out_of_memory.setdefault(day, {})[node] = memory_bytes
             self.changed.add(service)
+
+    def remove_node(self, node: str, services: Iterable[str] | None = None) -> None:
+        """Take out what a node reported of these services, or of all, since the last closed bucket."""
+        for name in self.services if services is None else services:
+            if (of := self.services.get(name)) is not None and of.remove_node(node):
+                self.changed.add(name)
 
     def pack_changes(self) -> dict[str, bytes | None]:
         """The changed services, packed for the history; None for forgotten ones."""

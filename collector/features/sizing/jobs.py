@@ -35,6 +35,7 @@ class SizingJob:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.latest = Sizing()
+        self._computing = asyncio.Lock()
         self.usage = DailyUsage(core.config.section(SizingConfig).keep_days, core.config.limits.max_bytes)
         self._restored: Sequence[ObservedContainer] = ()
         """Containers that ran before a restart, until the first run has counted them."""
@@ -51,10 +52,28 @@ class SizingJob:
 
     async def run_once(self) -> Sizing:
         """Compute and publish all sizes, and store changed usage. Raise `HistoryUnavailable`."""
+        async with self._computing:
+            return await self._run()
+
+    async def remove_node(self, node: str) -> None:
+        """Take out what a node contributed."""
+        async with self._computing:
+            self._restored = [each for each in self._restored if each.node != node]
+            self.usage.remove_node(node)
+        await self.run_once()
+
+    async def _run(self) -> Sizing:
         core = self._core
-        observed = await self._collect()
+        outliers = core.analysis.latest.outliers
+        observed = [each for each in await self._collect() if each.service not in outliers.get(each.node, ())]
+        for node, services in outliers.items():
+            self.usage.remove_node(node, services)
         now = core.clock()
-        killed = core.registry.take_out_of_memory()
+        killed = {
+            (service, node): most
+            for (service, node), most in core.registry.take_out_of_memory().items()
+            if service not in outliers.get(node, ())
+        }
         snapshot = await core.snapshot()
         found = await asyncio.to_thread(self._compute, observed, killed, snapshot, now)
         self.latest = found
@@ -75,7 +94,7 @@ class SizingJob:
     def _compute(
         self,
         observed: Sequence[ObservedContainer],
-        killed: Mapping[str, float],
+        killed: Mapping[tuple[str, str], float],
         snapshot: Snapshot,
         now: float,
     ) -> Sizing:
@@ -86,13 +105,13 @@ class SizingJob:
         if ended := [each for each in restored if (each.node, each.id) not in running]:
             self.usage.update([*ended, *observed], now)
         self.usage.update(observed, now)
-        for service, memory_bytes in killed.items():
-            self.usage.note_out_of_memory(service, now, memory_bytes)
+        for (service, node), memory_bytes in killed.items():
+            self.usage.note_out_of_memory(service, node, now, memory_bytes)
         # The tunings are learned by leaving out days, so they change once a day.
         today = day_of(now)
         services, tunings = recommend(
             self.usage.services,
-            current_sizes(observed, snapshot),
+            current_sizes(observed, snapshot, self._core.analysis.latest.outliers),
             average_node(snapshot),
             SizeRules(config.envelopes, config.section(SizingConfig).reserve_ratio),
             before.tunings if before.learned_on == today else None,
@@ -100,15 +119,24 @@ class SizingJob:
         return Sizing(now, services, tunings, today)
 
 
-def current_sizes(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, CurrentSize]:
-    """Return the current requests and limits of each service; of containers that differ, the highest."""
+def current_sizes(
+    observed: Sequence[ObservedContainer], snapshot: Snapshot, outliers: Mapping[str, Sequence[str]]
+) -> Mapping[str, CurrentSize]:
+    """Return the current requests and limits of each service; of containers that differ, the highest.
+
+    `outliers` are the services for which a node does not count, by node; none of `observed` is among them.
+    """
     limits: defaultdict[str, list[Four]] = defaultdict(list)
     for each in observed:
         limits[each.service].append(four(each.limit))
-    tasks, index = snapshot.tasks, snapshot.services.index
+    tasks, index, nodes = snapshot.tasks, snapshot.services.index, snapshot.nodes.index
     requests = np.full((len(index) + 1, len(RESOURCES)), np.nan)
+    counts = np.ones(len(tasks.ids), dtype=np.bool_)
+    for node, services in outliers.items():
+        outlying = [index[each] for each in services if each in index]
+        counts &= (tasks.node != nodes.get(node, NOWHERE)) | ~np.isin(tasks.service, outlying)
     # Tasks without a service, whose row is -1, and services without tasks share the last row.
-    np.fmax.at(requests, tasks.service, tasks.requested)
+    np.fmax.at(requests, tasks.service[counts], tasks.requested[counts])
     requests[-1] = np.nan
     found = {}
     for name, rows in limits.items():
@@ -129,6 +157,11 @@ def average_node(snapshot: Snapshot) -> AverageNode:
         capacity=float(capacity[scarce]) / max(1, len(nodes.names)),
         idle_watts=float(idle.mean()) if idle.size else None,
     )
+
+
+async def remove_node(core: Core, node: str) -> None:
+    """Take out what a node contributed."""
+    await core.part(SizingJob).remove_node(node)
 
 
 async def restore(core: Core) -> None:

@@ -101,7 +101,13 @@ def recommend(
     now = [present.get(name, CurrentSize()) for name in table.names]
     limits = np.array([each.limits for each in now], dtype=np.float64).reshape(-1, 2)
     killed = np.array(
-        [max(days[name].out_of_memory.values(), default=np.nan) for name in table.names], dtype=np.float64
+        [
+            max(
+                (most for each in days[name].out_of_memory.values() for most in each.values()), default=np.nan
+            )
+            for name in table.names
+        ],
+        dtype=np.float64,
     )
     sized = size_services(table, limits, killed, rules, tunings or (None, None))
     found = {}

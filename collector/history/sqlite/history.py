@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from math import inf
@@ -36,6 +36,7 @@ from collector.history.interface import (
 )
 from collector.history.sqlite.cluster import read_cluster_series
 from collector.history.sqlite.energy import read_energy
+from collector.history.sqlite.exclusion import exclude, read_contribution
 from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
@@ -234,6 +235,15 @@ class History:
         Includes each node up to its last heartbeat.
         """
         return await self._read(read_energy, start, end, by, label)
+
+    async def exclude(self, nodes: Collection[str]) -> None:
+        """Leave these nodes out of all answers from now on, and no others; what they reported stays."""
+        if self._path != IN_MEMORY:
+            await self._read(exclude, nodes)
+
+    async def contribution(self, node: str) -> tuple[float | None, AbstractSet[str]]:
+        """When a node first reported, as far as that is known, and the services that it reported."""
+        return await self._read(read_contribution, node)
 
     # --- State of other parts -----------------------------------------------------------------
 

@@ -1,16 +1,20 @@
-"""Bounds of what a node can claim about itself: usage by its capacity, power by a limit. Pure.
+"""Bounds of what a node can claim about itself. Pure.
 
+Capacity and power are bounded by limits, usage by the capacity, and samples by the time that passed.
 Each function returns its argument itself if all of it is within the bounds.
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from collector.config import LimitsConfig
 from wire.messages import ContainerPower, ContainerState, ContainerUsage, NodePower, NodeState, PowerCurve
 from wire.resources import Quantities
 from wire.sketch import Sketch, bin_of
+
+Amount = TypeVar("Amount", int, float)
 
 _TOLERANCE: Final = 1.25
 """A rate over a short interval can exceed the number of cores, because clocks have ticks."""
@@ -20,13 +24,31 @@ _CAPACITIES: Final = 256
 """How many different capacities are remembered."""
 
 
-def bound_state(state: NodeState, max_watts: float) -> NodeState:
-    """The node with its CPU and memory usage bounded by its capacity, and its power by a maximum."""
-    used = _bound_used(state.used, state.capacity)
-    power = None if state.power is None else bound_node_power(state.power, max_watts)
-    if used is state.used and power is state.power:
+def bound_state(state: NodeState, limits: LimitsConfig) -> NodeState:
+    """The node with its capacity and power bounded by limits, and its usage of CPU and memory by both."""
+    capacity = _bound_capacity(state.capacity, limits)
+    used = _bound_used(state.used, capacity)
+    power = None if state.power is None else bound_node_power(state.power, limits.max_node_watts)
+    if used is state.used and power is state.power and capacity is state.capacity:
         return state
-    return msgspec.structs.replace(state, used=used, power=power)
+    return msgspec.structs.replace(state, used=used, capacity=capacity, power=power)
+
+
+def _bound_capacity(capacity: Quantities, limits: LimitsConfig) -> Quantities:
+    most = limits.max_node_capacity
+    pairs = zip(capacity.values, most.values, strict=True)
+    if all(value is None or bound is None or value <= bound for value, bound in pairs):
+        return capacity
+    return Quantities(
+        _least(capacity.cpu_cores, most.cpu_cores),
+        _least(capacity.memory_bytes, most.memory_bytes),
+        _least(capacity.disk_bytes_per_second, most.disk_bytes_per_second),
+        _least(capacity.network_bytes_per_second, most.network_bytes_per_second),
+    )
+
+
+def _least(value: Amount | None, most: Amount | None) -> Amount | None:
+    return value if value is None or most is None else min(value, most)
 
 
 def bound_container(container: ContainerState, capacity: Quantities, max_watts: float) -> ContainerState:
@@ -96,6 +118,27 @@ def bound_usage(usage: ContainerUsage, capacity: Quantities) -> ContainerUsage:
     if cpu is usage.cpu and memory is usage.memory:
         return usage
     return msgspec.structs.replace(usage, cpu=cpu, memory=memory)
+
+
+def observed_seconds(usage: ContainerUsage, sample_seconds: float) -> float:
+    """The time that the samples of a container claim, by the resource that has the most."""
+    sketches = (usage.cpu, usage.memory, usage.disk, usage.network)
+    return sample_seconds * max(each.count if each is not None else 0 for each in sketches)
+
+
+def scale_samples(usage: ContainerUsage, ratio: float) -> ContainerUsage:
+    """The usage with this share of its samples: their distribution stays the same."""
+    sketches = (usage.cpu, usage.memory, usage.disk, usage.network)
+    cpu, memory, disk, network = (
+        None
+        if each is None
+        else Sketch(
+            {index: kept for index, count in each.bins.items() if (kept := int(ratio * count))},
+            int(ratio * each.zeros),
+        )
+        for each in sketches
+    )
+    return msgspec.structs.replace(usage, cpu=cpu, memory=memory, disk=disk, network=network)
 
 
 def _bound_used(used: Quantities, capacity: Quantities) -> Quantities:

@@ -14,6 +14,11 @@ from wire.resources import Quantities
 Item = TypeVar("Item")
 
 _HOUR_SECONDS: Final = 3600.0
+_FIRST_SECONDS: Final = 3600.0
+"""Time that the first samples of a node may cover, which it took before the collector knew it."""
+_SURPLUS_RATIO: Final = 1.25
+"""Time that a node may claim, relative to that which passed: intervals and clocks are not exact, and a report
+may arrive twice."""
 _UNKNOWN: Final = Quantities()
 
 
@@ -25,7 +30,9 @@ class Limit(StrEnum):
     LABELS = "labels"
     BYTES = "bytes"
     CAPACITY = "capacity"
-    """Usage of a node or container above the capacity of the node; it counts as the capacity."""
+    """Capacity above the limits of a node, and usage above its capacity; both count as what they exceed."""
+    SAMPLES = "samples"
+    """Containers with more samples in a heartbeat than time passed; they count for that time."""
     EVENTS = "events"
     ALERTS = "alerts"
     POWER = "power"
@@ -58,6 +65,10 @@ class NodeAccount:
     usage_bytes: int = 0
     """An upper bound of the size of its usage, until it is measured."""
     capacity: Quantities = _UNKNOWN
+    heard_at: float | None = None
+    """When its last heartbeat arrived."""
+    unobserved_seconds: float = _FIRST_SECONDS
+    """Time that passed, and that no sample covers yet: reports may wait in a spool."""
     gaps: int = 0
     """Fingerprint of what the node cannot measure."""
     images: int = 0
@@ -72,6 +83,12 @@ class NodeAccount:
         """Count from zero if another hour has begun."""
         if (hour := int(now // _HOUR_SECONDS)) != self.hour:
             self.hour, self.hourly = hour, Counter()
+
+    def observe(self, now: float, most_seconds: float) -> None:
+        """Add the time since the last heartbeat to that which samples may cover, at most `most_seconds`."""
+        passed = 0.0 if self.heard_at is None else max(0.0, now - self.heard_at)
+        self.unobserved_seconds = min(most_seconds, self.unobserved_seconds + _SURPLUS_RATIO * passed)
+        self.heard_at = now
 
     def count(self, limit: Limit, most: int, count: int = 1) -> bool:
         """Count something in this hour; False if there was too much of it."""

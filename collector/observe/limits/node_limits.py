@@ -11,8 +11,16 @@ from typing import Final
 
 import msgspec
 
+from collector.analysis.usage import USAGE_SECONDS
 from collector.config import LimitsConfig
-from collector.observe.limits.claims import bound_container, bound_curve, bound_state, bound_usage
+from collector.observe.limits.claims import (
+    bound_container,
+    bound_curve,
+    bound_state,
+    bound_usage,
+    observed_seconds,
+    scale_samples,
+)
 from collector.observe.limits.node_account import UNKNOWN_CONTAINER, Item, KnownContainer, Limit, NodeAccount
 from collector.observe.usage.cluster import ClusterUsage
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, NodeState, Report
@@ -65,6 +73,7 @@ class NodeLimits:
         images = self._images(account, report.images)
         heartbeat = report.heartbeat
         if heartbeat is not None:
+            account.observe(now, USAGE_SECONDS)
             heartbeat = self._heartbeat(report.node, account, heartbeat)
         if account.refused.total() == refused:
             return report
@@ -111,8 +120,9 @@ class NodeLimits:
         return kept
 
     def _state(self, account: NodeAccount, state: NodeState) -> NodeState:
-        bounded = bound_state(state, self._limits.max_node_watts)
-        if bounded.used is not state.used:
+        bounded = bound_state(state, self._limits)
+        account.capacity = bounded.capacity
+        if bounded.used is not state.used or bounded.capacity is not state.capacity:
             account.refuse(Limit.CAPACITY)
         if bounded.power is not state.power:
             account.refuse(Limit.POWER)
@@ -208,7 +218,7 @@ class NodeLimits:
 
     def _heartbeat(self, node: str, account: NodeAccount, heartbeat: Heartbeat) -> Heartbeat:
         refused = account.refused.total()
-        usage = tuple(self._usages(node, account, heartbeat.usage))
+        usage = tuple(self._usages(node, account, self._observed(account, heartbeat)))
         curve = heartbeat.power_curve
         bounded = None if curve is None else bound_curve(curve, self._limits.max_node_watts)
         if bounded is not curve:
@@ -216,6 +226,22 @@ class NodeLimits:
         if account.refused.total() == refused:
             return heartbeat
         return msgspec.structs.replace(heartbeat, usage=usage, power_curve=bounded)
+
+    def _observed(self, account: NodeAccount, heartbeat: Heartbeat) -> Sequence[ContainerUsage]:
+        """The usage, with no more samples of a container than time passed since the last heartbeats."""
+        if not heartbeat.usage:
+            return heartbeat.usage
+        most = account.unobserved_seconds
+        sample_seconds = heartbeat.sample_seconds or 1.0
+        seconds = [observed_seconds(each, sample_seconds) for each in heartbeat.usage]
+        account.unobserved_seconds = max(0.0, most - max(seconds))
+        if max(seconds) <= most:
+            return heartbeat.usage
+        account.refuse(Limit.SAMPLES, sum(each > most for each in seconds))
+        return [
+            usage if each <= most else scale_samples(usage, most / each)
+            for usage, each in zip(heartbeat.usage, seconds, strict=True)
+        ]
 
     def _usages(
         self, node: str, account: NodeAccount, usages: Sequence[ContainerUsage]

@@ -97,6 +97,7 @@ _KINDS_BY_SEVERITY = (
     BottleneckKind.SERVICE,
     BottleneckKind.DUPLICATE,
     BottleneckKind.OVERBOOKED,
+    BottleneckKind.OUTLIER,
     BottleneckKind.LIMIT,
 )
 """Kinds of alerts, the most severe first: no service, then shortages, then irregular reports."""

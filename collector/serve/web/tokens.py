@@ -98,6 +98,12 @@ class Tokens:
     """
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
+        tokens = tuple(tokens)
+        of_nodes = [token for token in tokens if token.kind is Scope.NODE]
+        self.revoked_nodes = frozenset(each.name for each in of_nodes if each.revoked_at is not None) - {
+            each.name for each in of_nodes if each.is_in_use
+        }
+        """Nodes of which a token was revoked, and that have no other: what they reported does not count."""
         self._key = secrets.token_bytes(_SECRET_BYTES)
         self._by_keyed_hash = {
             self._keyed_hash(token.sha256): token for token in tokens if token.sha256 and token.is_in_use
@@ -246,3 +252,8 @@ class TokenFile:
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def revoked_nodes(file: TokenFile | None) -> frozenset[str]:
+    """The nodes of which every token was revoked; none without a token file."""
+    return frozenset() if file is None else file.tokens.revoked_nodes

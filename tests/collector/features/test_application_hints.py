@@ -63,7 +63,7 @@ async def test_applications_are_listed_with_their_nodes_and_how_far_apart_these_
     await send_cluster(asker, web(), container("blog", service="blog", labels={"wattpack.app": "blog"}))
     _, blind = await asker.ask("/v1/applications")
     assert [(each["name"], each["farthest"], each["within_bound"]) for each in blind["applications"]] == [
-        ("blog", None, None),
+        ("blog@blog", None, None),
         ("shop", None, None),
     ]
     measured(monkeypatch)

@@ -167,7 +167,7 @@ async def test_claims_are_bounded_by_the_capacity_of_the_node() -> None:
         assert found["used"]["memory_bytes"] == 8_000_000_000
         assert found["envelope"]["p90"]["cpu_cores"] == pytest.approx(4.0, rel=0.02)
         assert found["envelope"]["p90"]["memory_bytes"] == pytest.approx(8e9, rel=0.02)
-        assert (await listed(collector, "mallory"))["refused"] == {"capacity": 2}
+        assert (await listed(collector, "mallory"))["refused"] == {"capacity": 2, "samples": 1}
 
 
 async def test_claimed_samples_do_not_outweigh_those_of_the_others() -> None:
@@ -202,6 +202,7 @@ async def test_an_honest_large_node_is_within_the_defaults() -> None:
             large = report("ci", sequence=sequence, at=START + 300 * sequence, containers=churn)
             large = msgspec.structs.replace(large, heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage))
             await store_reports(collector.core, [large])
+            clock.now += 300
         registry = collector.core.registry
         assert (registry.container_count(), registry.limits.refused()) == (500, {})
 

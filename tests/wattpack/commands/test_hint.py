@@ -365,7 +365,7 @@ async def test_applications_are_listed(collector: Client, capsys: pytest.Capture
         "No applications. They come from Swarm stacks"
     )
     labels = {"wattpack.app": "shop", "wattpack.delay-max": "85ms"}
-    await collector.send(sample("calm", 1.0, containers=(container(labels=labels),)))
+    await collector.send(sample("calm", 1.0, containers=(container(service="shop_web", labels=labels),)))
     lines = (await printed(collector, capsys, "services", "apps")).splitlines()
     assert lines[1].split() == ["shop", "1", "1", "1", "85", "ms", "-", "-", "-"]
     [shop] = json.loads(await printed(collector, capsys, "services", "apps", "--json"))

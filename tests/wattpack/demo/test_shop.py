@@ -159,7 +159,10 @@ def test_agents_report_the_response_times_of_elastic_containers_on_their_nodes()
     assert {each.node for each in first if each.probes} == nodes
     assert not any(each.probes for each in agents.sample(NOW + 5, 5.0))
     later = agents.sample(NOW + 10, 5.0)
-    assert {probe.service for each in later for probe in each.probes} == {"search_suggest"}
+    probed = {probe.container for each in later for probe in each.probes}
+    assert probed == {
+        place.id for row, place in cluster.places().items() if row in shop.rows["search_suggest"]
+    }
     requests = sum(probe.seconds.count for each in later for probe in each.probes)
     assert requests == 10 * shop.replicas["search_suggest"]
 

@@ -3,8 +3,9 @@
 With an orchestrator, the labels of the services that it lists count, and an application spans nodes.
 Otherwise labels come from nodes, and services of two nodes belong to one application only if the settings
 name it: services that other nodes claim for an application of the same name belong to one of their own,
-NAME@NODE. A container of a service with a bound that another node claims, or that the orchestrator does not
-list, is no member, unless the collector itself moved it there.
+NAME@NODE. The settings can also let services of several stacks, projects or namespaces be one application. A
+container of a service with a bound that another node claims, or that the orchestrator does not list, is no
+member, unless the collector itself moved it there.
 """
 
 from collections import defaultdict
@@ -17,7 +18,7 @@ import numpy as np
 from collector.common.applications import ApplicationTraits
 from collector.common.arrays import Rows
 from collector.config import CollectorConfig
-from collector.features.network.applications.table import Applications, Link
+from collector.features.network.applications.table import Applications, Link, rule_of
 from collector.features.network.settings import ApplicationRule
 from collector.observe.parts import LivePart
 from collector.snapshot.claims import ServiceClaim
@@ -34,7 +35,8 @@ class ApplicationBuilder(LivePart):
 
     def __init__(self, config: CollectorConfig) -> None:
         super().__init__(config)
-        self._rules = config.tables(ApplicationRule)
+        self._settings = config.tables(ApplicationRule)
+        self._rules = {name: each.services for name, each in self._settings.items()}
         self._last: tuple[tuple[object, ...], Applications | None, Rows | None] | None = None
 
     def snapshot_part(self, snapshot: Snapshot) -> Applications | None:
@@ -43,7 +45,7 @@ class ApplicationBuilder(LivePart):
         inputs, last = (claims, services, nodes), self._last
         # They seldom change, and are the same objects until then.
         if last is None or any(one is not other for one, other in zip(last[0], inputs, strict=True)):
-            found = _applications(claims, services, self._rules) if claims else None
+            found = _applications(claims, services, self._settings) if claims or self._settings else None
             last = self._last = inputs, found, _owners(claims, services, nodes, self._rules, found)
         _, applications, owner = last
         if applications is None or owner is None:
@@ -58,7 +60,7 @@ def _owners(
     claims: Mapping[str, ServiceClaim],
     services: Services,
     nodes: Sequence[str],
-    rules: Mapping[str, ApplicationRule],
+    rules: Mapping[str, Sequence[str]],
     applications: Applications | None,
 ) -> Rows | None:
     """Per service: the node whose containers are members, or `_LISTED`, or `_ANY`; None if all are."""
@@ -68,7 +70,9 @@ def _owners(
     owner = np.full(len(services.names), _ANY, dtype=np.intp)
     for service, claim in claims.items():
         row = services.index[service]
-        if claim.traits.name not in rules and isfinite(applications.delay_max[applications.of_service[row]]):
+        if rule_of(claim.traits.name, service, rules) is None and isfinite(
+            applications.delay_max[applications.of_service[row]]
+        ):
             owner[row] = _LISTED if claim.node is None else rows.get(claim.node, _ANY)
     return owner
 
@@ -77,7 +81,8 @@ def _applications(
     claims: Mapping[str, ServiceClaim], services: Services, rules: Mapping[str, ApplicationRule]
 ) -> Applications:
     members: dict[str, list[str]] = {}
-    for name, service in _named(claims, rules):
+    patterns = {name: each.services for name, each in rules.items()}
+    for name, service in _named(claims, patterns):
         members.setdefault(name, []).append(service)
     names = tuple(sorted(members))
     of_service = np.full(len(services.names), NOWHERE, dtype=np.intp)
@@ -93,22 +98,21 @@ def _applications(
             found = _links(traits, services)
             if found is not None:
                 links[row] = found
-    return Applications(names=names, delay_max=np.array(bounds), of_service=of_service, links=links)
+    return Applications(
+        names=names, delay_max=np.array(bounds), of_service=of_service, links=links, rules=patterns
+    )
 
 
 def _named(
-    claims: Mapping[str, ServiceClaim], rules: Mapping[str, ApplicationRule]
+    claims: Mapping[str, ServiceClaim], rules: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str]]:
     """Pairs of application and service. Of several nodes that claim a name, the first one gets it."""
-    holders: dict[str, str | None] = {
-        claim.traits.name: None
-        for claim in claims.values()
-        if claim.node is None or claim.traits.name in rules
-    }
+    holders: dict[str, str | None] = dict.fromkeys(rules)
+    holders |= {claim.traits.name: None for claim in claims.values() if claim.node is None}
     for service, claim in claims.items():
-        name = claim.traits.name
-        if claim.node is None or name in rules:
-            yield name, service
+        rule, name = rule_of(claim.traits.name, service, rules), claim.traits.name
+        if rule is not None or claim.node is None:
+            yield rule or name, service
             continue
         while holders.setdefault(name, claim.node) != claim.node:
             name = f"{name}@{claim.node}"

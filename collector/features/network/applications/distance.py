@@ -23,9 +23,9 @@ _ROUNDING = 1e-9
 
 def application_of(snapshot: Snapshot, request: Request) -> str | None:
     """Return the name of the application that a request belongs to."""
-    if request.application.name:
-        return request.application.name
     applications = applications_in(snapshot)
+    if request.application.name:
+        return applications.name_for(request.application.name, request.service or "")
     row = applications.application_of(snapshot.services.index.get(request.service or "", NOWHERE))
     return None if row == NOWHERE else applications.names[row]
 

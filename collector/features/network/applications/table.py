@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
 
+from collector.common.applications import label_of
 from collector.common.arrays import Flags, Floats, Rows
 from collector.snapshot.parts import SnapshotPart
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -28,6 +30,13 @@ class Applications(SnapshotPart):
     """By application: the pairs of services that talk. If an application is absent, all its services do."""
     is_member: Flags | None = None
     """Per task: whether it is a member of the application of its service; None if all are."""
+
+    rules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The applications that the settings name: patterns of the services that may belong to each."""
+
+    def name_for(self, name: str, service: str) -> str:
+        """Return the name of the application of a service, from the one that its labels give."""
+        return rule_of(name, service, self.rules) or name
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -100,6 +109,12 @@ class Applications(SnapshotPart):
         return replace(self, names=tuple(index), delay_max=np.array(bounds), of_service=of_service)
 
 
+def rule_of(name: str, service: str, rules: Mapping[str, Sequence[str]]) -> str | None:
+    """The application of the settings that the labels of a service name; None if they name none."""
+    label = label_of(name)
+    return label if any(fnmatchcase(service, each) for each in rules.get(label, ())) else None
+
+
 NO_APPLICATIONS = Applications(names=(), delay_max=np.empty(0), of_service=_NO_ROWS)
 
 
@@ -109,8 +124,9 @@ def applications_in(snapshot: Snapshot) -> Applications:
     def find() -> Applications:
         pending = snapshot.pending
         named = zip(pending.services.tolist(), pending.applications, strict=True)
-        return (snapshot.part(Applications) or NO_APPLICATIONS).with_services(
-            (service, each.name, each.delay_max)
+        applications, names = snapshot.part(Applications) or NO_APPLICATIONS, snapshot.services.names
+        return applications.with_services(
+            (service, applications.name_for(each.name, names[service]), each.delay_max)
             for service, each in named
             if service != NOWHERE and each.name
         )

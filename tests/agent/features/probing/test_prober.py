@@ -15,7 +15,7 @@ from agent.features.probing.settings import ProbeConfig
 from agent.sources.docker import ContainerInfo
 from wire.address import Address
 from wire.http.serving import serving
-from wire.messages import MAX_PROBED_SERVICES, ServiceProbe
+from wire.messages import MAX_PROBED_CONTAINERS, ContainerProbe
 
 
 @asynccontextmanager
@@ -78,12 +78,12 @@ async def probing(prober: ContainerProber) -> AsyncIterator[None]:
             await task
 
 
-async def first_probes(prober: ContainerProber, services: int) -> dict[str, ServiceProbe]:
+async def first_probes(prober: ContainerProber, services: int) -> dict[str, ContainerProbe]:
     """What is reported once so many services have been probed."""
-    found: dict[str, ServiceProbe] = {}
+    found: dict[str, ContainerProbe] = {}
     async with asyncio.timeout(20):
         while len(found) < services:
-            found |= {each.service: each for each in prober.take()}
+            found |= {each.container: each for each in prober.take()}
             await asyncio.sleep(0.02)
     return found
 
@@ -113,9 +113,9 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
         prober = ContainerProber(listed.items, socket, config, ticking)
         async with probing(prober):
             found = await first_probes(prober, 4)
-    assert set(found) == {"fine", "broken", "slow", "away"}
-    assert found["fine"].failed == found["away"].failed == 0
-    for name in ("broken", "slow"):
+    assert set(found) == {"id-fine", "id-broken", "id-slow", "id-away"}
+    assert found["id-fine"].failed == found["id-away"].failed == 0
+    for name in ("id-broken", "id-slow"):
         assert found[name].failed == found[name].seconds.count
         assert found[name].seconds.quantile(0.5) == pytest.approx(0.5, rel=0.02)
     assert "/elsewhere" not in seen, "redirects are not followed"
@@ -143,15 +143,15 @@ async def test_nothing_is_reported_before_it_is_due_and_no_more_containers_are_p
             now[0] += 10
             [probe] = prober.take()
     assert set(seen) == {"/a"}
-    assert probe.service == "a"
+    assert probe.container == "a"
     assert probe.seconds.count >= 1
 
 
-def test_the_services_of_a_report_are_bounded() -> None:
+def test_the_containers_of_a_report_are_bounded() -> None:
     prober = ContainerProber(list, Path(), ProbeConfig(), itertools.count(step=10).__next__)
-    for number in range(2 * MAX_PROBED_SERVICES):
-        prober.add(f"service{number}", 0.1, failed=False)
-    assert len(prober.take()) == MAX_PROBED_SERVICES
+    for number in range(2 * MAX_PROBED_CONTAINERS):
+        prober.add(f"container{number}", 0.1, failed=False)
+    assert len(prober.take()) == MAX_PROBED_CONTAINERS
     assert prober.take() == ()
 
 

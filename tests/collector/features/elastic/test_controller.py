@@ -23,7 +23,7 @@ from collector.features.elastic.scaling.interface import (
 from collector.features.elastic.status import STORED_STATES
 from tests.collector.act.builders import HOG, NODES, FakeDriver, Stage, actor_of, hog_id, staged, view
 from tests.collector.builders import HEARTBEAT, container, state
-from wire.messages import ServiceProbe
+from wire.messages import ContainerProbe
 from wire.resources import Quantities
 from wire.sketch import Sketch
 
@@ -106,7 +106,7 @@ def report(
             state=state(),
             containers=there if is_there else (),
             heartbeat=HEARTBEAT,
-            probes=(ServiceProbe(service=HOG, seconds=sketch),) if is_there else (),
+            probes=(ContainerProbe(container=hog_id(copy), seconds=sketch),) if is_there else (),
         )
 
 

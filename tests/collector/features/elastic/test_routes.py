@@ -11,7 +11,7 @@ from collector.config import ControlConfig
 from collector.features.elastic.scaling.interface import Target
 from tests.collector.builders import START, Client, collecting, container, report, settings
 from tests.collector.serve.api.test_metrics import scraped
-from wire.messages import ServiceProbe
+from wire.messages import ContainerProbe
 from wire.resources import Quantities
 from wire.sketch import Sketch
 
@@ -35,7 +35,7 @@ async def run_service(client: Client) -> dict[str, Any]:
     for _ in range(20):
         times.add(0.8)
     busy = container("web.1", service=SERVICE, limit=Quantities(0.5, None), used=Quantities(0.5, 1 << 20))
-    probes = (ServiceProbe(service=SERVICE, seconds=times, failed=2),)
+    probes = (ContainerProbe(container=busy.id, seconds=times, failed=2),)
     await client.send(msgspec.structs.replace(report(at=START, containers=[busy]), probes=probes))
     async with asyncio.timeout(20):
         while True:

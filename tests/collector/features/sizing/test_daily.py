@@ -145,7 +145,7 @@ def test_containers_that_are_counted_together_count_as_each_by_itself(
 def test_old_days_and_their_services_are_forgotten() -> None:
     usage = DailyUsage(2)
     usage.update([observed("one", {FIRST_BUCKET: 100})], at(FIRST_BUCKET + 0.5))
-    usage.note_out_of_memory("web", at(FIRST_BUCKET), 1e9)
+    usage.note_out_of_memory("web", "alpha", at(FIRST_BUCKET), 1e9)
     usage.update([], at(FIRST_BUCKET) + 4 * DAY_SECONDS)
     assert not usage.services
     assert usage.pack_changes() == {"web": None}
@@ -159,7 +159,7 @@ def test_a_node_that_runs_ever_new_services_loses_its_oldest_and_no_others() -> 
         usage.update([new], at(FIRST_BUCKET + number + 0.5))
         ended = [each for name, each in usage.services.items() if name != new.service]
         assert sum(each.size_bytes for each in ended) < 2 * 10_000
-    usage.note_out_of_memory("unknown", at(FIRST_BUCKET), 1e9)
+    usage.note_out_of_memory("unknown", "alpha", at(FIRST_BUCKET), 1e9)
     kept = sorted(usage.services)
     assert kept == ["job", *(f"s{number:02}" for number in range(31 - len(kept), 30))]
     assert len(kept) > 5

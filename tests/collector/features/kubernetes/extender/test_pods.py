@@ -114,5 +114,9 @@ def test_a_pod_belongs_to_the_application_of_its_namespace_or_label() -> None:
     assert (request.application, request.image) == (ApplicationTraits("shop", 0.085), "web:1")
     metadata = {"labels": {"wattpack.app": "till"}, "annotations": {"wattpack.talks-to": "shop/db,cache"}}
     other = pod_request(pod(container(image="a"), container(image="b"), metadata=metadata), snapshot, 1)
-    assert (other.application.name, other.application.delay_max, other.image) == ("till", float("inf"), None)
+    assert (other.application.name, other.application.delay_max, other.image) == (
+        "till@shop",
+        float("inf"),
+        None,
+    )
     assert other.application.talks_to == ("shop/db", "cache")

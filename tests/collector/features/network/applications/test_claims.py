@@ -73,7 +73,8 @@ def test_an_invalid_bound_counts_as_none(text: str) -> None:
 def test_a_label_names_the_application_before_stack_project_and_namespace() -> None:
     stack, project = {"com.docker.stack.namespace": "st"}, {"com.docker.compose.project": "pr"}
     pod = {"io.kubernetes.pod.namespace": "ns"}
-    assert application_traits({"wattpack.app": "shop", **stack}).name == "shop"
+    assert application_traits({"wattpack.app": "shop", **stack}).name == "shop@st"
+    assert application_traits({"wattpack.app": "st", **stack}).name == "st"
     assert application_traits(stack).name == "st"
     assert application_traits(project).name == "pr"
     assert application_traits(pod).name == "ns"
@@ -120,7 +121,7 @@ def test_links_connect_the_services_that_labels_name_and_no_others() -> None:
 
 
 def test_a_label_means_a_service_with_or_without_its_stack_or_namespace() -> None:
-    registry = make_registry()
+    registry = make_registry(applications={"shop": ApplicationRule()})
     services = ["a_b_c", "x/b_c", "b_c", "c", "ab_c_"]
     containers = [
         container(each, service=each, labels={"wattpack.app": "shop", "wattpack.talks-to": "b_c"})
@@ -133,7 +134,7 @@ def test_a_label_means_a_service_with_or_without_its_stack_or_namespace() -> Non
 
 
 def test_in_an_application_with_too_many_links_all_services_talk() -> None:
-    registry = make_registry()
+    registry = make_registry(applications={"a": ApplicationRule()})
     containers = [
         container(f"{each}_x", service=f"{each}_x", labels={"wattpack.app": "a", "wattpack.talks-to": "x"})
         for each in range(250)
@@ -233,6 +234,47 @@ def test_with_an_orchestrator_what_it_lists_counts_and_spans_nodes() -> None:
     registry.apply(report("mallory", containers=claims), START)
     assert bounds(registry) == {"shop": pytest.approx(0.085), "shop@mallory": pytest.approx(0.001)}
     assert members(registry)["shop"] == ["shop_db", "shop_web"]
+
+
+@pytest.mark.parametrize(
+    ("service", "namespace", "labels"),
+    [
+        ("evil", "", {"wattpack.app": "shop"}),
+        ("evil", "", {"com.docker.stack.namespace": "shop"}),
+        ("evil", "", {"com.docker.stack.namespace": "shop", "wattpack.app": "shop"}),
+        ("evil_web", "", {"com.docker.stack.namespace": "evil", "wattpack.app": "shop"}),
+        ("shopping", "", {"com.docker.compose.project": "shop"}),
+        ("evil/web", "evil", {"wattpack.app": "shop"}),
+        ("evil/web", "evil", {"com.docker.stack.namespace": "shop"}),
+        ("shop", "", {"wattpack.app": "shop"}),
+        ("shop_evil_web", "", {"com.docker.stack.namespace": "shop_evil", "wattpack.app": "shop"}),
+    ],
+)
+def test_labels_of_a_tenant_change_no_application_of_another(
+    service: str, namespace: str, labels: dict[str, str]
+) -> None:
+    registry = make_registry(driver=DriverConfig(name="swarm"))
+    owner = {"com.docker.stack.namespace": "shop", "wattpack.delay-max": "85ms"}
+    tenant = {**labels, "wattpack.delay-max": "1us", "wattpack.talks-to": "shop_web"}
+    for node, name in (("alpha", "shop_web"), ("beta", service)):
+        registry.apply(report(node, containers=[container(name, service=name)]), START)
+    registry.tables.put_allocations(
+        [listed("alpha", "shop_web", **owner), listed("beta", service, namespace, **tenant)]
+    )
+    assert members(registry)["shop"] == ["shop_web"]
+    assert bounds(registry)["shop"] == pytest.approx(0.085)
+
+
+def test_the_settings_say_which_services_of_others_belong_to_an_application() -> None:
+    rule = ApplicationRule(services=("shop_*", "pay_web"))
+    registry = make_registry(driver=DriverConfig(name="swarm"), applications={"shop": rule})
+    services = ("shop_web", "pay_web", "evil_web")
+    for service in services:
+        registry.apply(report(f"on-{service}", containers=[container(service, service=service)]), START)
+    registry.tables.put_allocations(
+        [listed(f"on-{service}", service, **{"wattpack.app": "shop"}) for service in services]
+    )
+    assert members(registry) == {"shop": ["pay_web", "shop_web"], "shop@evil_web": ["evil_web"]}
 
 
 def member_nodes(registry: Registry, service: str) -> list[str]:
