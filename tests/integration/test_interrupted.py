@@ -185,7 +185,7 @@ def web_service(cluster: Swarm, replicas: int) -> Iterator[list[Task]]:
 
         yield eventually(all_run, 30)
     finally:
-        cluster.remove_service("web")
+        cluster.clear()
 
 
 def action_on(name: str, task: Task, target: str, off: str, waiting: str) -> Action:
