@@ -188,6 +188,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Time from the last step to the end of what is measured."""
     at: float
     effect: Effect
+    """Whether the decision did what it was for."""
     alerts: tuple[AlertEffect, ...] = ()
     """What became of the alerts that it answered."""
     goal: Goal | None = None

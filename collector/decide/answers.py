@@ -161,6 +161,7 @@ class WhyNot(msgspec.Struct, frozen=True, kw_only=True):
     planned: tuple[Action, ...] = ()
     """The actions of the plan that concern it; if there are any, `obstacles` are those that guards name."""
     obstacles: tuple[Obstacle, ...] = ()
+    """What stands against it, one by one."""
 
 
 class PlanHint(msgspec.Struct, frozen=True, kw_only=True):

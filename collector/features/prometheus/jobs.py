@@ -266,6 +266,8 @@ class Puller:
         return usage
 
     async def _store(self, reports: Sequence[Report], spans: Spans) -> None:
+        for node, (begin, until) in spans.items():
+            self._core.registry.limits.expect_past(node, until - begin)
         await store_reports(self._core, reports)
         for node, (_, until) in spans.items():
             self._progress[node].counted_until = max(until, self._progress[node].counted_until)

@@ -89,6 +89,10 @@ class NodeLimits:
             images=images,
         )
 
+    def expect_past(self, node: str, seconds: float) -> None:
+        """Let the next heartbeat cover a past that the collector itself has read."""
+        self._accounts[node].unobserved_seconds += seconds
+
     def refuse(self, node: str, limit: Limit, now: float, count: int = 1) -> None:
         """Count what another part of the collector refused of a node."""
         if count:

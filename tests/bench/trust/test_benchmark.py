@@ -55,6 +55,8 @@ def outcome(**changes: object) -> trust._Outcome:
     same = trust._Outcome(
         answers={"node": 1},
         joules={node_name(0): 100.0 * 18},
+        needs={"shop": 0.5},
+        needs_after={"shop": 0.5},
         rss_mb=100.0,
         p99_seconds=0.02,
         restart_seconds=1.0,
@@ -78,6 +80,9 @@ def failed(**changes: object) -> Iterator[str]:
         ({"lost": 1}, ["honest_lost"]),
         ({"answers": {"node": 2}}, ["answers_different"]),
         ({"answers": {}}, ["answers_compared", "answers_different"]),
+        ({"needs": {"shop": 2.0}}, ["service_need_change"]),
+        ({"needs_after": {"shop": 0.6}}, ["service_need_change_after_revocation"]),
+        ({"services_after": {"fake"}}, ["services_different_after_revocation"]),
         ({"joules": {node_name(0): 1795.0}}, ["energy_difference", "energy_error"]),
         ({"rss_mb": 140.0}, ["rss_ratio"]),
         ({"p99_seconds": 0.05}, ["api_p99_ratio"]),
