@@ -22,8 +22,8 @@ from wire.resources import RESOURCES
 
 _POD_RUNTIMES = ("containerd", "cri-o")
 _POD_LABEL = "io.kubernetes.pod.name"
-_KEPT_ENDED = 4096
-"""Containers that ended and whose windows are kept, for those that replace them: five megabytes."""
+KEPT_ENDED = 4096
+"""Containers that ended and whose windows and usage are kept, for those that replace them."""
 
 
 def promised_limits(state: ContainerState, capacity: Sequence[float]) -> list[float | None]:
@@ -344,7 +344,7 @@ class TaskTable:
         self._release(self._reported.pop(row).state.service)
         self._ended.pop(container, None)
         self._ended[container] = self.windows.keep(row, until=at)
-        if len(self._ended) > _KEPT_ENDED:
+        if len(self._ended) > KEPT_ENDED:
             del self._ended[next(iter(self._ended))]
         self.windows.clear(row)
         self.table.remove(row)

@@ -15,6 +15,7 @@ from collector.analysis.usage import ObservedContainer, UsageWeights, bucket_at,
 from collector.history.interface import StoredHistograms, UsageKey, UsageTotal
 from collector.observe.entries import NO_USAGE, TrackedNode
 from collector.observe.live_tables import LiveTables
+from collector.observe.task_columns import KEPT_ENDED
 from collector.observe.updates import Succession
 from collector.observe.usage.tracker import Inheritance, UsageTracker, inherit, update
 from wire.messages import ContainerUsage
@@ -227,9 +228,10 @@ class ClusterUsage:
 
     def drop_old(self, now: float) -> None:
         """Drop the usage of containers long gone, and the successions whose containers are both gone."""
-        bucket = bucket_at(now)
+        bucket, replaced = bucket_at(now), self.successors().keys()
+        most = KEPT_ENDED // max(1, len(self._nodes))
         for entry in self._nodes.values():
-            entry.usage.drop_ended(entry.run.containers.keys(), bucket)
+            entry.usage.drop_ended(entry.run.containers.keys(), bucket, replaced, most)
         for each in self._successions:
             before = self._nodes.get(each.from_node)
             if not self._is_running(each) and (before is None or not before.usage.has(each.predecessor)):

@@ -59,7 +59,9 @@ class UsageTracker:
     _partial: int = 0
     """Heartbeats that are being added."""
     _most_running: int = 0
-    """The most containers in a heartbeat."""
+    """The most containers that ran at once."""
+    _ended: dict[str, None] = field(default_factory=dict)
+    """The containers that do not run, in the order in which they ended."""
 
     def collect(self, bucket: int, usage: Sequence[ContainerUsage]) -> list[str]:
         """Collect the samples of a heartbeat; returns the ids of the containers that are to be updated."""
@@ -97,7 +99,6 @@ class UsageTracker:
     def add_heartbeat(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[list[str]]:
         """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
-        self._most_running = max(self._most_running, len(usage))
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
             due = self.collect(key.bucket, usage[start : start + _CONTAINERS_AT_ONCE])
             update([(self, due)])
@@ -183,19 +184,28 @@ class UsageTracker:
                 break
         return size_bytes
 
-    def drop_ended(self, running: AbstractSet[str], bucket: int) -> None:
+    def drop_ended(
+        self, running: AbstractSet[str], bucket: int, replaced: AbstractSet[str], most: int
+    ) -> None:
         """Drop containers that do not run: those without samples since a bucket, and the first of very many.
 
-        As many as ran at once are kept, since a restarted agent reports these again.
+        At least `most` are kept, for those that replace them, which may be known later; and as many as ran at
+        once, as a restarted agent reports these again. What was `replaced` is stored with these samples.
         """
-        ended = [name for name in {**self.rings, **self._new} if name not in running]
-        surplus = len(ended) - max(self._most_running, len(running))
-        for place, name in enumerate(ended):
+        self._most_running = max(self._most_running, len(running))
+        samples = {name: ring.samples for name, ring in self.rings.items() if name not in running}
+        samples |= {name: self._new[name].samples for name in self._new.keys() - running - samples.keys()}
+        # What ended since the last call has no order: a container that hardly ran is missed the least.
+        latest = sorted(samples.keys() - self._ended.keys(), key=samples.__getitem__)
+        ended = [*(name for name in self._ended if name in samples), *latest]
+        surplus = set([name for name in ended if name not in replaced][: -max(most, self._most_running)])
+        for name in ended:
             new = self._new.get(name)
             newest = new.bucket if new is not None else self.rings[name].newest
-            if newest < bucket or place < surplus:
+            if newest < bucket or name in surplus:
                 self.rings.pop(name, None)
                 self._new.pop(name, None)
+        self._ended = dict.fromkeys(name for name in ended if self.has(name))
 
 
 def update(due: Sequence[tuple[UsageTracker, Sequence[str]]]) -> None:

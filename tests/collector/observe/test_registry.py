@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -9,6 +11,8 @@ from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig, LivenessConfig
 from collector.history.interface import StoredHistograms, UsageTotal
 from collector.observe.registry import Registry
+from collector.observe.updates import Succession
+from collector.observe.usage import cluster
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
 from tests.collector.listed import list_alerts, list_containers, list_nodes
 from wire.messages import Alert, ContainerUsage, Report
@@ -246,19 +250,45 @@ def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_i
     assert list_containers(registry, START + 99)[0].samples == 0
 
 
-def test_of_containers_that_come_and_go_the_usage_of_a_few_is_kept() -> None:
-    registry = Registry(CollectorConfig(liveness=LivenessConfig(forget_after_hours=24.0)))
-    for sequence in range(1, 30):
-        web = container(id=f"web{sequence}")
-        usage = (ContainerUsage(web.id, cpu=Sketch({100: 7})),)
-        new = report(sequence=sequence, at=START + sequence, containers=[web])
+def run_in_turn(registry: Registry, names: Sequence[str], first: int = 1) -> None:
+    """One container after another runs on a node, for two seconds each."""
+    for sequence, name in enumerate(names, first):
+        usage = (ContainerUsage(name, cpu=Sketch({100: 7})),)
+        new = report(sequence=sequence, at=START + 2 * sequence, containers=[container(id=name)])
         heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
-        new = msgspec.structs.replace(new, gone=(f"web{sequence - 1}",), heartbeat=heartbeat)
-        apply_report(registry, new, START + sequence)
-    registry.drop_old(START + 60)
-    known = [name for name in range(1, 30) if registry._entries["alpha"].usage.has(f"web{name}")]
-    # As many as ran at once may be needed again: by a restarted agent, or after a move.
-    assert known == [28, 29]
+        gone = tuple(names[sequence - first - 1 : sequence - first])
+        apply_report(registry, msgspec.structs.replace(new, gone=gone, heartbeat=heartbeat), new.at)
+        registry.drop_old(new.at)
+
+
+def usage_kept(registry: Registry) -> set[str]:
+    tracker = registry._entries["alpha"].usage
+    return {*tracker.rings, *tracker._new}
+
+
+def test_of_containers_that_come_and_go_the_usage_of_the_last_ones_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "KEPT_ENDED", 3)
+    registry = make_registry()
+    run_in_turn(registry, [f"web{number}" for number in range(30)])
+    assert usage_kept(registry) == {"web26", "web27", "web28", "web29"}
+    move = Succession(node="beta", container="web26~1", from_node="alpha", predecessor="web26")
+    registry.add_successions([move])
+    run_in_turn(registry, ["web29", *(f"web{number}" for number in range(30, 60))], first=31)
+    # What a container replaced in a move is stored with the samples of that one, and read after a restart.
+    assert usage_kept(registry) == {"web26", "web56", "web57", "web58", "web59"}
+
+
+def test_container_inherits_samples_of_one_that_ended_while_others_came_and_went() -> None:
+    registry = make_registry()
+    apply_report(registry, report(node="beta", containers=()), START)
+    run_in_turn(registry, ["moved", *(f"web{number}" for number in range(30))])
+    new = container(id="moved~1")
+    registry.apply(partial_report(node="beta", sequence=2, at=START + 99, containers=(new,)), START + 99)
+    move = Succession(node="beta", container="moved~1", from_node="alpha", predecessor="moved")
+    registry.add_successions([move])
+    assert next(each.samples for each in list_containers(registry, START + 99) if each.id == "moved~1") == 7
 
 
 def test_alerts_are_listed_with_the_open_ones_first_and_end_with_their_run() -> None:
