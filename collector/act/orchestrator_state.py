@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from collector.act.records import Step
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
-from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState
 from collector.decide.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.observe.traits import task_traits
 from collector.observe.updates import Allocation, Succession
@@ -138,7 +138,7 @@ def allocations(
             allocated=allocated,
             came_from=completed.came_from.get(task.container),
             first_started_at=completed.first_started_at.get(task.container),
-            stays=service.stays is not None or _has_opted_out(service, opt_in=opt_in),
+            stays=service.stays is not None or has_opted_out(service.labels, opt_in=opt_in),
             cuttable=service.uncut is None,
             everywhere=service.mode is Mode.GLOBAL,
             labels=service.labels,
@@ -173,8 +173,9 @@ def _labels(node: NodeView) -> Mapping[str, str]:
     return {**node.labels, ROLE: MANAGER, POWER_LABEL: NEVER} if node.is_manager else node.labels
 
 
-def _has_opted_out(service: ServiceView, *, opt_in: bool) -> bool:
-    label = service.labels.get(ACT_LABEL)
+def has_opted_out(labels: Mapping[str, str], *, opt_in: bool) -> bool:
+    """Whether Wattpack takes no action on a service with these labels."""
+    label = labels.get(ACT_LABEL)
     return label == NEVER or (opt_in and label != ALLOWED)
 
 

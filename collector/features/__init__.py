@@ -9,6 +9,7 @@ feature. To remove a feature, delete its folder and its line.
 FEATURES: tuple[str, ...] = (
     "sizing",
     "brownout",
+    "cleanup",
     "elastic",
     "deployments",
     "prometheus",

@@ -31,7 +31,7 @@ from collector.act.guards.state import (
 from collector.act.records import Step
 from collector.common.extensions import extend
 
-__all__ = ["GUARDS", "GuardContext", "first_refusal"]
+__all__ = ["GUARDS", "GuardContext", "first_refusal", "reason_not_to_act"]
 
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("pause", not_paused),
@@ -60,6 +60,13 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     *extend("guards", "GUARDS"),
 )
 """All guards, in the order in which they are checked."""
+
+_OF_COLLECTOR = (not_paused, has_lease, driver_answers, within_schedule)
+
+
+def reason_not_to_act(context: GuardContext) -> str | None:
+    """Return why this collector may change nothing at all now; None if it may."""
+    return next((why for guard in _OF_COLLECTOR if (why := guard(None, context)) is not None), None)
 
 
 def first_refusal(step: Step, context: GuardContext) -> tuple[str, str] | None:

@@ -31,7 +31,7 @@ from collector.snapshot.tables import NOWHERE, TaskKind
 _ROUNDING = 1e-9
 
 
-def not_paused(_step: Step, context: GuardContext) -> Refusal:
+def not_paused(_step: object, context: GuardContext) -> Refusal:
     """Refuse while actions are paused."""
     pause = context.pause
     if pause is None:
@@ -41,17 +41,17 @@ def not_paused(_step: Step, context: GuardContext) -> Refusal:
     return f"actions are paused{left}{why}: run wattpack control resume to continue"
 
 
-def has_lease(_step: Step, context: GuardContext) -> Refusal:
+def has_lease(_step: object, context: GuardContext) -> Refusal:
     """Refuse while another collector holds the lease."""
     return f"another collector holds the lease: {context.holder}" if context.holder is not None else None
 
 
-def driver_answers(_step: Step, context: GuardContext) -> Refusal:
+def driver_answers(_step: object, context: GuardContext) -> Refusal:
     """Refuse while the orchestrator does not answer."""
     return context.trouble
 
 
-def within_schedule(_step: Step, context: GuardContext) -> Refusal:
+def within_schedule(_step: object, context: GuardContext) -> Refusal:
     """Refuse outside the allowed times and in forbidden ones."""
     return context.schedule.reason_against(context.now)
 

@@ -36,6 +36,7 @@ class ListedContainer(msgspec.Struct, rename="pascal", frozen=True):
     id: str
     names: list[str] | None = None
     labels: dict[str, str] | None = None
+    created: float = 0.0
 
     @property
     def name(self) -> str:
@@ -61,6 +62,8 @@ class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
     """The state of a container."""
 
     status: str = ""
+    finished_at: str = ""
+    """When it ended last, as an ISO 8601 time; the year 1 if it never ended."""
     health: HealthCheck | None = None
 
     @property
@@ -98,6 +101,8 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     config: Json = {}
     host_config: Json = {}
     mounts: list[Json] = []
+    size_rw: _Integer = None
+    """Bytes that it wrote to its own files, if the request asks for `size`."""
     network_settings: Json = {}
 
     def __post_init__(self) -> None:
