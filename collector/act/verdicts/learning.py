@@ -249,6 +249,8 @@ def spent_answers(
     for decision in decisions:
         if now - decision.at >= _SPENT_SECONDS or not has_acted(decision):
             continue
+        if not any(each.node in services for each in decision.alerts):
+            continue
         for key, spent in _useless_for(decision, now, services):
             for step in acted_steps(decision):
                 if any((each.node, each.resource) == key for each in step.reliefs):
@@ -265,14 +267,15 @@ def _useless_for(
         f"(decision {decision.id}, {(now - decision.at) / 60:.0f} min ago)",
         alert_effects(decision),
     )
+    taken = taken_ratios(decision)
     for alert in answered_alerts(decision):
         key = alert.node, alert.resource
-        if taken_ratios(decision)[key] < (alert.excess_ratio or 0.0):
+        if alert.node not in services or taken[key] < (alert.excess_ratio or 0.0):
             continue
         effect, what = effects.get(key), f"the shortage of {alert.resource} of {alert.node} {ago}"
         if effect is None:
             yield key, Spent(f"answered {what}: what it brings is not known yet", is_judged=False)
-        elif not is_closed(effect) and effect.services == services.get(alert.node, ()):
+        elif not is_closed(effect) and effect.services == services[alert.node]:
             until = "not tried again for a day, or until other services run there"
             yield key, Spent(f"did not end {what}: {until}", is_judged=True)
 
