@@ -131,7 +131,7 @@ class ControlLoop:
         Times to wait begin now: before, no report could arrive.
         """
         self._timer_ran_at = self._core.clock()
-        learn(self.actor.situation)
+        await learn(self.actor.situation)
         for each in self._controllers.values():
             await each.start(stack)
 
