@@ -143,14 +143,17 @@ class Executor:
             if service is not None:
                 self._core.reservations.keep_from_returning(service, source, until=until)
 
-    async def _record_done(self, decision_id: str, index: int, done: ActionResult) -> None:
-        """Record that the orchestrator has carried out a step."""
+    async def _record_done(
+        self, decision_id: str, index: int, done: ActionResult, *, is_timed: bool = True
+    ) -> None:
+        """Record that the orchestrator has carried out a step; its time is unknown after an interruption."""
         await self.change(
             decision_id,
             index,
             before=done.before,
             state=StepState.DONE,
             done_at=self._core.clock(),
+            is_timed=is_timed and not done.nothing_to_do,
             what=done.what,
             containers=done.containers,
         )
@@ -281,4 +284,5 @@ class Executor:
             why = f"{why}; it was not carried out, or was undone: nothing of it is left"
             await self.change(decision_id, index, state=StepState.FAILED, why=why)
         else:
-            await self._record_done(decision_id, index, replace(done, what=f"{done.what} ({why}; completed)"))
+            done = replace(done, what=f"{done.what} ({why}; completed)")
+            await self._record_done(decision_id, index, done, is_timed=False)

@@ -99,6 +99,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Containers that replace the moved one; all containers of the service if it was scaled or resized."""
     started_at: float | None = None
     done_at: float | None = None
+    is_timed: bool = True
+    """Whether it took from `started_at` to `done_at`: not if it was interrupted, or if nothing was to do."""
     ended_at: float | None = None
 
 
