@@ -212,7 +212,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     """Containers that were moved, stopped or started."""
     cost_joules: float = 0.0
-    """Energy of the moves."""
+    """Energy of the moves, and of switching nodes off and on again."""
     meanwhile: tuple[str, ...] = ()
     """Ids of other decisions that changed the same nodes or services in the measured periods."""
 

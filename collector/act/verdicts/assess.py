@@ -115,6 +115,13 @@ def relocations(decision: Decision) -> list[Relocation]:
     return [step.action for step in acted_steps(decision) if isinstance(step.action, Relocation)]
 
 
+def cost_joules(decision: Decision) -> float:
+    """Return the energy of the steps in effect: that of moves, and of switching nodes off and on again."""
+    return sum(
+        step.action.cost_joules for step in acted_steps(decision) if isinstance(step.action, Move | PowerOff)
+    )
+
+
 def promised_watts(decision: Decision) -> float | None:
     """Return the power that the steps in effect were to save; None if it is unknown."""
     acted = acted_steps(decision)
@@ -148,7 +155,6 @@ def assess(decision: Decision, after_seconds: float, evidence: Evidence) -> Verd
         _alert_effect(each, decision, after_seconds, evidence, alone) for each in answered_alerts(decision)
     )
     saving, promised = _saving(decision, nodes, others, meanwhile, evidence), promised_watts(decision)
-    moved = relocations(decision)
     before, after = (period[0], decision.at), (ended_at, period[1])
     elsewhere = nodes - {each.node for each in alerts}
     short_elsewhere = [_short_seconds(evidence.alerts, elsewhere, *each) or 0.0 for each in (before, after)]
@@ -170,8 +176,8 @@ def assess(decision: Decision, after_seconds: float, evidence: Evidence) -> Verd
         why_unknown=saving.why_unknown,
         short_seconds_before=_short_seconds(evidence.alerts, nodes, *before),
         short_seconds_after=_short_seconds(evidence.alerts, nodes, *after),
-        moves=len(moved),
-        cost_joules=sum(each.cost_joules for each in moved if isinstance(each, Move)),
+        moves=len(relocations(decision)),
+        cost_joules=cost_joules(decision),
         meanwhile=tuple(each.id for each in meanwhile),
     )
 

@@ -18,11 +18,12 @@ from collector.act.verdicts.assess import (
     Bottleneck,
     acted_steps,
     answered_alerts,
+    cost_joules,
     has_acted,
     relocations,
     taken_ratios,
 )
-from collector.decide.policies.actions import Move, describe
+from collector.decide.policies.actions import describe
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
@@ -49,7 +50,7 @@ class DeciderEffect(msgspec.Struct, frozen=True, kw_only=True):
     moves: int
     """Containers that were moved, stopped or started."""
     cost_joules: float
-    """Energy of these moves."""
+    """Energy of these moves, and of switching nodes off and on again."""
     alerts: int
     """Alerts that they answered, and that have a verdict."""
     closed_alerts: int
@@ -61,7 +62,7 @@ class DeciderEffect(msgspec.Struct, frozen=True, kw_only=True):
     promised_joules: float
     """Energy that these were to save in the measured periods."""
     saved_joules: float
-    """Energy that they saved, without that of the moves; negative if they used more."""
+    """Energy that they saved, `cost_joules` not counted; negative if they used more."""
     error_joules: float
     """Half the width of the 95% interval of `saved_joules`."""
     short_seconds_before: float
@@ -86,7 +87,6 @@ def effects_of(decisions: Iterable[Decision], since: float) -> list[DeciderEffec
 
 def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
     judged = [decisive_verdict(each) for each in decisions if each.verdicts]
-    moved = [action for each in decisions for action in relocations(each)]
     effects: dict[Effect, int] = {}
     for verdict in judged:
         effects[verdict.effect] = effects.get(verdict.effect, 0) + 1
@@ -98,8 +98,8 @@ def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
         policy=policy,
         decisions=len(decisions),
         effects=effects,
-        moves=len(moved),
-        cost_joules=sum(each.cost_joules for each in moved if isinstance(each, Move)),
+        moves=sum(len(relocations(each)) for each in decisions),
+        cost_joules=sum(map(cost_joules, decisions)),
         alerts=len(alerts),
         closed_alerts=sum(map(is_closed, alerts)),
         alone_alerts=sum(each.alone_ratio or 0.0 for each in alerts),

@@ -45,13 +45,13 @@ _OF_A_WEEK = "Decisions of the last seven days."
 _BY_POLICY: dict[str, Callable[[DeciderEffect], str]] = {"policy": attrgetter("policy")}
 _EFFECTS = {
     "promised_joules": ("promised_joules", "measured", "Energy that measured decisions were to save."),
-    "saved_joules": ("saved_joules", "measured", "Energy that measured decisions saved, moves not counted."),
+    "saved_joules": ("saved_joules", "measured", "Energy that measured decisions saved, costs not counted."),
     "saved_error_joules": (
         "error_joules",
         "measured",
         "Half the width of the 95% interval of the saved energy.",
     ),
-    "move_joules": ("cost_joules", "moves", "Energy of the moves."),
+    "cost_joules": ("cost_joules", "decisions", "Energy of moves, and of switching nodes off and on again."),
     "moves": ("moves", "decisions", "Containers that were moved, stopped or started."),
     "answered_alerts": ("alerts", "decisions", "Alerts that decisions answered."),
     "closed_alerts": ("closed_alerts", "alerts", "Answered alerts that ended, and stayed so."),
@@ -285,7 +285,7 @@ _TABLES: tuple[_Table, ...] = (
     ),
     _counts(
         "wattpack_decision_verdicts",
-        f"Decisions by their last verdict: helped, less than promised, useless, or unknown. {_OF_A_WEEK}",
+        f"Decisions by the verdict that counts: helped, less than promised, useless, unknown. {_OF_A_WEEK}",
         ("policy", "effect"),
         lambda api: {
             (each.policy, effect): count for each in _deciders(api) for effect, count in each.effects.items()

@@ -13,6 +13,7 @@ from collector.act.records import (
     Decision,
     Effect,
     Goal,
+    Step,
     StepState,
     Trigger,
     Verdict,
@@ -147,6 +148,14 @@ def test_power_is_compared_with_nothing_and_with_the_promise(
     assert found.saved_watts == pytest.approx(100 - after)
     assert found.promised_watts == promised
     assert found.effect is expected
+
+
+def test_switching_a_node_off_costs_energy_too() -> None:
+    off = PowerOff(node="alpha", reasons=(), cost_joules=600.0)
+    decision = decided(moved(), Step(action=off, state=StepState.VERIFIED))
+    assert assess(decision, 600, Evidence(now=AT + 610)).cost_joules == 620
+    refused = decided(moved(), Step(action=off, state=StepState.REFUSED))
+    assert assess(refused, 600, Evidence(now=AT + 610)).cost_joules == 20
 
 
 def test_two_decisions_on_the_same_nodes_are_not_told_apart() -> None:
