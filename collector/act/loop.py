@@ -7,10 +7,10 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -124,6 +124,12 @@ class ControlLoop:
         found = self._controllers[kind]
         assert isinstance(found, kind)
         return found
+
+    def as_it_runs(self, chosen: PolicyChoice, given: Mapping[str, Any]) -> PolicyChoice:
+        """Return a policy as this loop runs it, if it does; `given` are its settings."""
+        if chosen.policy.name == self._settings.policy:
+            chosen = beside_timer(chosen, self._timer_policy, given)
+        return self.actor.situation.cautious(chosen)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start the controllers; what they open is closed with the stack.

@@ -75,23 +75,25 @@ async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
     """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
-    # As cautious as the control loop, which would carry it out.
-    chosen = core.control.actor.situation.cautious(chosen)
+    name, control, situation = chosen.policy.name, core.config.control, core.control.actor.situation
+    # The control loop would carry it out.
+    chosen = core.control.as_it_runs(chosen, {**core.config.policies.get(name, {}), **question.settings})
     # A plan for a large cluster takes seconds.
     async with core.planning:
-        snapshot, control = await core.snapshot(), core.config.control
-        why = None
-        if question.why is None:
-            made = await core.worker.run(chosen.rebalance, snapshot)
-        else:
+        snapshot, why, spent = await core.snapshot(), None, ()
+        if question.why is not None:
             made, why = await core.worker.run(explain, find_case(snapshot, chosen, question.why))
-            why = with_guards(core.control.actor.situation.guard_context, snapshot, made, why)
+            why = with_guards(situation.guard_context, snapshot, made, why)
+        else:
+            if name == control.policy != control.timer_policy:
+                snapshot, spent = situation.spent_answers(snapshot).pinned(snapshot)
+            made = await core.worker.run(chosen.rebalance, snapshot)
     return PlanHint(
-        policy=chosen.policy.name,
+        policy=name,
         at=snapshot.at,
         actions=made.actions,
         reasons=made.reasons,
-        left=made.left,
+        left=(*made.left, *spent),
         timer_policy=control.timer_policy,
         alert_policy=control.policy,
         watts_before=made.watts_before,
