@@ -15,6 +15,7 @@ import msgspec
 
 from collector.act.drivers.interface import ActionResult, DriverError, HalfDoneError
 from collector.act.guards import first_refusal
+from collector.act.lease import LeaseLostError
 from collector.act.queue_events import promised_tasks
 from collector.act.records import IN_MOTION, Decision, Step, StepState
 from collector.act.situation import Situation
@@ -255,14 +256,18 @@ class Executor:
     async def _complete_or_undo(self, decision_id: str, index: int, why: str) -> bool:
         """Let the driver complete or undo a step that was interrupted; return whether it is complete.
 
-        The time for this begins when the orchestrator answers.
+        The time for this begins when the orchestrator answers. Raise `LeaseLostError` if another collector may act
+        meanwhile.
         """
         step, seconds = self._journal.require(decision_id).steps[index], self._settings.verify_seconds
         noted = self._journal.undo_data(decision_id, index)
         deadline: float | None = None
         trouble = ""
         while deadline is None or self._core.clock() < deadline:
-            if await self._situation.refresh():
+            answers = await self._situation.refresh()
+            if (holder := self._situation.other_holder) is not None:
+                raise LeaseLostError(holder)
+            if answers:
                 deadline = deadline or self._core.clock() + seconds
                 try:
                     done = await self._driver.recover(step.action, noted)

@@ -77,6 +77,13 @@ class Situation:
         """Number of steps that are started and not ended."""
         return sum(step.state in IN_MOTION for _, step in self.journal.started_steps(self.core.clock()))
 
+    @property
+    def other_holder(self) -> str | None:
+        """Who holds the lease now, if this collector may not act."""
+        if self.holder is None and self._lease is not None and not self._lease.is_mine:
+            return "none (the lease of this collector has expired)"
+        return self.holder
+
     def cautious(self, chosen: PolicyChoice) -> PolicyChoice:
         """Return a policy as cautious as its decisions have taught."""
         return chosen.with_caution(self.cautions.get(chosen.policy.name, 1.0))
@@ -195,9 +202,6 @@ class Situation:
         """Return the input of the guards for a step of a decision with these steps: `own`, or a new one."""
         now = self.core.clock()
         started = list(self.journal.started_steps(now - _GUARD_WINDOW_SECONDS))
-        holder = self.holder
-        if holder is None and self._lease is not None and not self._lease.is_mine:
-            holder = "none (the lease of this collector has expired)"
         return GuardContext(
             now=now,
             settings=self.settings,
@@ -205,7 +209,7 @@ class Situation:
             snapshot=snapshot,
             view=self.view,
             pause=self.pause,
-            holder=holder,
+            holder=self.other_holder,
             taken_over_at=self._taken_over_at,
             trouble=self.trouble,
             driver_back_at=self._driver_back_at,
