@@ -256,8 +256,8 @@ class Executor:
     async def _complete_or_undo(self, decision_id: str, index: int, why: str) -> bool:
         """Let the driver complete or undo a step that was interrupted; return whether it is complete.
 
-        The time for this begins when the orchestrator answers. Raise `LeaseLostError` if another collector may act
-        meanwhile.
+        The time for this begins when the orchestrator answers. Raise `LeaseLostError` if another collector
+        may act meanwhile.
         """
         step, seconds = self._journal.require(decision_id).steps[index], self._settings.verify_seconds
         noted = self._journal.undo_data(decision_id, index)

@@ -1,5 +1,6 @@
 """Hints for containers: placement, rebalancing, reservations; and the list of policies."""
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -82,7 +83,8 @@ async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
     async with core.planning:
         snapshot, why, spent = await core.snapshot(), None, ()
         if question.why is not None:
-            made, why = await core.worker.run(explain, find_case(snapshot, chosen, question.why))
+            case = await asyncio.to_thread(find_case, snapshot, chosen, question.why)
+            made, why = await core.worker.run(explain, case)
             why = with_guards(situation.guard_context, snapshot, made, why)
         else:
             if name == control.policy != control.timer_policy:
