@@ -24,6 +24,8 @@ from collector.act.verdicts.assess import (
     taken_ratios,
 )
 from collector.decide.policies.actions import describe
+from collector.decide.policies.interface import Stability
+from collector.decide.policies.table import POLICIES
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
@@ -71,7 +73,7 @@ class DeciderEffect(msgspec.Struct, frozen=True, kw_only=True):
     """The same in the periods after them."""
     caution: float
     """Factor by which the gain of a plan must exceed the required minimum: 1, or more if measured gains stay
-    below their promises."""
+    below their promises. Always 1 for deciders that weigh no gains, such as brownout."""
     why: str
     """Why; empty if it is 1."""
 
@@ -93,7 +95,8 @@ def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
     alerts = [each for verdict in judged for each in verdict.alerts]
     measured = [each for decision in decisions if (each := measured_verdict(decision)) is not None]
     timed = [each for each in judged if None not in (each.short_seconds_before, each.short_seconds_after)]
-    factor, why = _caution(alerts, [each for each in measured if (each.promised_watts or 0.0) > 0.0])
+    promised = [each for each in measured if (each.promised_watts or 0.0) > 0.0]
+    factor, why = _caution(alerts, promised) if _weighs_gains(policy) else (1.0, "")
     return DeciderEffect(
         policy=policy,
         decisions=len(decisions),
@@ -112,6 +115,12 @@ def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
         caution=factor,
         why=why,
     )
+
+
+def _weighs_gains(decider: str) -> bool:
+    """Whether caution changes what it decides: a feature that stops or scales services has none."""
+    policy = POLICIES.get(decider)
+    return policy is not None and issubclass(policy.settings, Stability)
 
 
 def measured_verdict(decision: Decision) -> Verdict | None:
