@@ -128,7 +128,7 @@ class ControlLoop:
     def as_it_runs(self, chosen: PolicyChoice, given: Mapping[str, Any]) -> PolicyChoice:
         """Return a policy as this loop runs it, if it does; `given` are its settings."""
         if chosen.policy.name == self._settings.policy:
-            chosen = beside_timer(chosen, self._timer_policy, given)
+            chosen = beside_timer(chosen, self._timer_policy, given) or chosen
         return self.actor.situation.cautious(chosen)
 
     async def start(self, stack: AsyncExitStack) -> None:

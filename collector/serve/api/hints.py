@@ -81,7 +81,8 @@ async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
     chosen = core.control.as_it_runs(chosen, {**core.config.policies.get(name, {}), **question.settings})
     # A plan for a large cluster takes seconds.
     async with core.planning:
-        snapshot, why, spent = await core.snapshot(), None, ()
+        snapshot, why = await core.snapshot(), None
+        spent: tuple[str, ...] = ()
         if question.why is not None:
             case = await asyncio.to_thread(find_case, snapshot, chosen, question.why)
             made, why = await core.worker.run(explain, case)

@@ -7,8 +7,7 @@ import pytest
 
 from collector.act.loop import Actor
 from collector.act.records import Decision, Effect, Trigger, Verdict
-from collector.act.verdicts import follow_up as verdicts_module
-from collector.act.verdicts.assess import Evidence
+from collector.act.verdicts.assess import Evidence, assess
 from collector.act.verdicts.follow_up import follow_up
 from tests.collector.act.builders import FakeDriver, Stage, actor_of, staged
 from tests.collector.act.verdicts.builders import decided, moved
@@ -81,14 +80,12 @@ async def test_watts_are_measured_after_an_hour_by_the_energy_accounts(tmp_path:
 async def test_a_verdict_that_fails_is_recorded_and_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = verdicts_module.assess
-
     def fails_once(decision: Decision, seconds: float, evidence: Evidence) -> Verdict:
         if decision.id == "broken":
             raise ZeroDivisionError("division by zero")
-        return judge(decision, seconds, evidence)
+        return assess(decision, seconds, evidence)
 
-    monkeypatch.setattr(verdicts_module, "assess", fails_once)
+    monkeypatch.setattr("collector.act.verdicts.follow_up.assess", fails_once)
     async with staged(tmp_path) as stage:
         actor, now = await actor_of(stage, FakeDriver()), stage.clock.now
         for name in ("broken", "other"):
