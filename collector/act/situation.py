@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from collector.act.orchestrator_state import (
     waiting_tasks,
 )
 from collector.act.records import IN_MOTION, Pause, Step, StepState
-from collector.act.verdicts.learning import SpentAnswers, services_on, spent_answers
+from collector.act.verdicts.learning import DeciderEffect, SpentAnswers, services_on, spent_answers
 from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.decide.policies.actions import Cut, Resize, SizeBounds
@@ -53,6 +53,8 @@ class Situation:
         self._taken_over_at: float | None = None
         self.bounds: Mapping[str, SizeBounds] = {}
         """Bounds of the size of services, by the orchestrator's names."""
+        self.effects: Sequence[DeciderEffect] = ()
+        """What the decisions of each decider brought in the last week."""
         self.cautions: Mapping[str, float] = {}
         """Factors by which the gains of policies must exceed the required minimum, learned from verdicts."""
 

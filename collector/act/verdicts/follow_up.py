@@ -187,7 +187,7 @@ async def learn(situation: Situation) -> None:
             )
         else:
             cautions[each.policy] = situation.cautions.get(each.policy, 1.0)
-    situation.cautions = cautions
+    situation.effects, situation.cautions = effects, cautions
 
 
 def _log(decision: Decision, verdict: Verdict) -> None:

@@ -1,6 +1,6 @@
 """Metrics of the collector, read from its state at each scrape."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from collector.act.verdicts.learning import WEEK_SECONDS, DeciderEffect, effects_of
+from collector.act.verdicts.learning import DeciderEffect
 from collector.common.extensions import extend, extensions
 from collector.runtime.parts import Core, ReportKind, ReportOutcome
 from collector.serve.api.cluster import open_alerts, summarize
@@ -37,8 +37,8 @@ def _counts(
     return lambda api: counts(api).items(), [MetricSpec[Any](name, text, lambda count: count[1], values)]
 
 
-def _deciders(api: Api) -> list[DeciderEffect]:
-    return effects_of(api.control.actor.situation.journal.decisions(), api.clock() - WEEK_SECONDS)
+def _deciders(api: Api) -> Sequence[DeciderEffect]:
+    return api.control.actor.situation.effects
 
 
 _OF_A_WEEK = "Decisions of the last seven days."
