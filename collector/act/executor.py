@@ -192,8 +192,14 @@ class Executor:
             until = self._core.clock() + self._settings.cool_down_seconds
             self._core.reservations.keep_from_returning(step.service, step.action.node, until=until)
 
+    def _require_lease(self) -> None:
+        """Raise `LeaseLostError` if another collector may act."""
+        if (holder := self._situation.other_holder) is not None:
+            raise LeaseLostError(holder)
+
     async def _undo(self, decision_id: str, index: int) -> None:
-        """Undo a step as far as possible."""
+        """Undo a step as far as possible. Raise `LeaseLostError` if another collector may act."""
+        self._require_lease()
         step = self._journal.require(decision_id).steps[index]
         before = self._journal.undo_data(decision_id, index)
         done = ActionResult(what=step.what or "", before=before, containers=step.containers)
@@ -265,8 +271,7 @@ class Executor:
         trouble = ""
         while deadline is None or self._core.clock() < deadline:
             answers = await self._situation.refresh()
-            if (holder := self._situation.other_holder) is not None:
-                raise LeaseLostError(holder)
+            self._require_lease()
             if answers:
                 deadline = deadline or self._core.clock() + seconds
                 try:

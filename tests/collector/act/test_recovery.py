@@ -105,12 +105,16 @@ async def test_an_interrupted_step_that_the_driver_completes_is_verified(stage: 
     assert (driver.recovered, driver.orders, driver.undone) == ([MOVE], [], [])
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [(StepState.STARTED, DecisionOutcome.DONE), (StepState.UNDOING, DecisionOutcome.FAILED)],
+)
 async def test_a_collector_that_lost_the_lease_recovers_nothing_until_it_has_it_again(
-    stage: Stage, tmp_path: Path
+    stage: Stage, tmp_path: Path, state: StepState, outcome: DecisionOutcome
 ) -> None:
     """It may have been suspended meanwhile: the other one acts now."""
     driver = FakeDriver(view_now=view(), recovery=MOVED)
-    name = await left(stage, driver, MOVE, state=StepState.STARTED)
+    name = await left(stage, driver, MOVE, state=state)
     stage.report_move(MOVE)
     mine, other = (
         Lease(tmp_path / "lease.db", holder, 30.0, clock=stage.clock, monotonic=stage.clock)
@@ -126,11 +130,11 @@ async def test_a_collector_that_lost_the_lease_recovers_nothing_until_it_has_it_
     await actor.situation.renew_lease()
     with pytest.raises(LeaseLostError, match="the other"):
         await actor.executor.recover()
-    assert driver.recovered == []
+    assert driver.recovered == driver.undone == []
     await other.give_back()
     await actor.situation.renew_lease()
     await actor.executor.recover()
-    assert actor.situation.journal.require(name).outcome is DecisionOutcome.DONE
+    assert actor.situation.journal.require(name).outcome is outcome
 
 
 async def test_an_interrupted_step_that_the_driver_undoes_has_failed(stage: Stage) -> None:
