@@ -15,6 +15,7 @@ import msgspec
 
 from collector.act.drivers.interface import ActionResult, DriverError, HalfDoneError
 from collector.act.guards import first_refusal
+from collector.act.lease import LeaseLostError
 from collector.act.queue_events import promised_tasks
 from collector.act.records import IN_MOTION, Decision, Step, StepState
 from collector.act.situation import Situation
@@ -143,14 +144,17 @@ class Executor:
             if service is not None:
                 self._core.reservations.keep_from_returning(service, source, until=until)
 
-    async def _record_done(self, decision_id: str, index: int, done: ActionResult) -> None:
-        """Record that the orchestrator has carried out a step."""
+    async def _record_done(
+        self, decision_id: str, index: int, done: ActionResult, *, is_timed: bool = True
+    ) -> None:
+        """Record that the orchestrator has carried out a step; its time is unknown after an interruption."""
         await self.change(
             decision_id,
             index,
             before=done.before,
             state=StepState.DONE,
             done_at=self._core.clock(),
+            is_timed=is_timed and not done.nothing_to_do,
             what=done.what,
             containers=done.containers,
         )
@@ -188,8 +192,14 @@ class Executor:
             until = self._core.clock() + self._settings.cool_down_seconds
             self._core.reservations.keep_from_returning(step.service, step.action.node, until=until)
 
+    def _require_lease(self) -> None:
+        """Raise `LeaseLostError` if another collector may act."""
+        if (holder := self._situation.other_holder) is not None:
+            raise LeaseLostError(holder)
+
     async def _undo(self, decision_id: str, index: int) -> None:
-        """Undo a step as far as possible."""
+        """Undo a step as far as possible. Raise `LeaseLostError` if another collector may act."""
+        self._require_lease()
         step = self._journal.require(decision_id).steps[index]
         before = self._journal.undo_data(decision_id, index)
         done = ActionResult(what=step.what or "", before=before, containers=step.containers)
@@ -252,14 +262,17 @@ class Executor:
     async def _complete_or_undo(self, decision_id: str, index: int, why: str) -> bool:
         """Let the driver complete or undo a step that was interrupted; return whether it is complete.
 
-        The time for this begins when the orchestrator answers.
+        The time for this begins when the orchestrator answers. Raise `LeaseLostError` if another collector
+        may act meanwhile.
         """
         step, seconds = self._journal.require(decision_id).steps[index], self._settings.verify_seconds
         noted = self._journal.undo_data(decision_id, index)
         deadline: float | None = None
         trouble = ""
         while deadline is None or self._core.clock() < deadline:
-            if await self._situation.refresh():
+            answers = await self._situation.refresh()
+            self._require_lease()
+            if answers:
                 deadline = deadline or self._core.clock() + seconds
                 try:
                     done = await self._driver.recover(step.action, noted)
@@ -281,4 +294,5 @@ class Executor:
             why = f"{why}; it was not carried out, or was undone: nothing of it is left"
             await self.change(decision_id, index, state=StepState.FAILED, why=why)
         else:
-            await self._record_done(decision_id, index, replace(done, what=f"{done.what} ({why}; completed)"))
+            done = replace(done, what=f"{done.what} ({why}; completed)")
+            await self._record_done(decision_id, index, done, is_timed=False)

@@ -20,16 +20,17 @@ def experience_of(steps: Iterable[Step], power_seconds: float) -> Experience:
     for step in steps:
         if step.started_at is None or step.done_at is None:
             continue
+        if isinstance(step.action, PowerOn):
+            on_since[step.action.node] = step.done_at
+        if not step.is_timed:
+            continue
         took = max(step.done_at - step.started_at, 0.0)
         match step.action:
             case Move(kind=kind):
                 seconds[kind].append(took)
                 if step.service is not None:
                     of_services[step.service].append(took)
-            case PowerOn(kind=kind, node=node):
-                seconds[kind].append(took)
-                on_since[node] = step.done_at
-            case PowerOff(kind=kind):
+            case PowerOn(kind=kind) | PowerOff(kind=kind):
                 seconds[kind].append(took)
     return Experience(
         move_seconds=fmean(seconds["move"]) if seconds["move"] else None,

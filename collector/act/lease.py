@@ -48,6 +48,16 @@ class _Record(NamedTuple):
     """Time of the renewal by the holder's clock, only to compare clocks."""
 
 
+class LeaseLostError(UserError):
+    """Another collector may act: what this one began is recovered when it holds the lease again."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(
+            f"the lease was lost in the middle of an action, and is held by: {holder}. The action is"
+            " completed or undone as soon as this collector holds the lease again"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
     """The result of an attempt to take the lease."""

@@ -7,10 +7,10 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -125,13 +125,19 @@ class ControlLoop:
         assert isinstance(found, kind)
         return found
 
+    def as_it_runs(self, chosen: PolicyChoice, given: Mapping[str, Any]) -> PolicyChoice:
+        """Return a policy as this loop runs it, if it does; `given` are its settings."""
+        if chosen.policy.name == self._settings.policy:
+            chosen = beside_timer(chosen, self._timer_policy, given) or chosen
+        return self.actor.situation.cautious(chosen)
+
     async def start(self, stack: AsyncExitStack) -> None:
         """Start the controllers; what they open is closed with the stack.
 
         Times to wait begin now: before, no report could arrive.
         """
         self._timer_ran_at = self._core.clock()
-        learn(self.actor.situation)
+        await learn(self.actor.situation)
         for each in self._controllers.values():
             await each.start(stack)
 

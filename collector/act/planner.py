@@ -86,8 +86,12 @@ class Planner:
     ) -> Decision | None:
         """Record a plan with its snapshot; None if the plan is the same as the last."""
         keeps_promises = decider.keeps_promises
-        steps = tuple(
-            planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in plan.actions
+        # What the steps take off short nodes is found among all containers.
+        steps = await asyncio.to_thread(
+            lambda: tuple(
+                planned_step(action, snapshot, trigger, keeps_promises=keeps_promises)
+                for action in plan.actions
+            )
         )
         context = self._situation.guard_context(snapshot, steps=steps)
         refusals = [first_refusal(step, context) for step in steps]

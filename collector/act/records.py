@@ -99,6 +99,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Containers that replace the moved one; all containers of the service if it was scaled or resized."""
     started_at: float | None = None
     done_at: float | None = None
+    is_timed: bool = True
+    """Whether it took from `started_at` to `done_at`: not if it was interrupted, or if nothing was to do."""
     ended_at: float | None = None
 
 
@@ -210,7 +212,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     """Containers that were moved, stopped or started."""
     cost_joules: float = 0.0
-    """Energy of the moves."""
+    """Energy of the moves, and of switching nodes off and on again."""
     meanwhile: tuple[str, ...] = ()
     """Ids of other decisions that changed the same nodes or services in the measured periods."""
 

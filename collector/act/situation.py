@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from collector.act.orchestrator_state import (
     waiting_tasks,
 )
 from collector.act.records import IN_MOTION, Pause, Step, StepState
-from collector.act.verdicts.learning import SpentAnswers, services_on, spent_answers
+from collector.act.verdicts.learning import DeciderEffect, SpentAnswers, services_on, spent_answers
 from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.decide.policies.actions import Cut, Resize, SizeBounds
@@ -53,6 +53,8 @@ class Situation:
         self._taken_over_at: float | None = None
         self.bounds: Mapping[str, SizeBounds] = {}
         """Bounds of the size of services, by the orchestrator's names."""
+        self.effects: Sequence[DeciderEffect] = ()
+        """What the decisions of each decider brought in the last week."""
         self.cautions: Mapping[str, float] = {}
         """Factors by which the gains of policies must exceed the required minimum, learned from verdicts."""
 
@@ -76,6 +78,13 @@ class Situation:
     def in_motion(self) -> int:
         """Number of steps that are started and not ended."""
         return sum(step.state in IN_MOTION for _, step in self.journal.started_steps(self.core.clock()))
+
+    @property
+    def other_holder(self) -> str | None:
+        """Who holds the lease now, if this collector may not act."""
+        if self.holder is None and self._lease is not None and not self._lease.is_mine:
+            return "none (the lease of this collector has expired)"
+        return self.holder
 
     def cautious(self, chosen: PolicyChoice) -> PolicyChoice:
         """Return a policy as cautious as its decisions have taught."""
@@ -195,9 +204,6 @@ class Situation:
         """Return the input of the guards for a step of a decision with these steps: `own`, or a new one."""
         now = self.core.clock()
         started = list(self.journal.started_steps(now - _GUARD_WINDOW_SECONDS))
-        holder = self.holder
-        if holder is None and self._lease is not None and not self._lease.is_mine:
-            holder = "none (the lease of this collector has expired)"
         return GuardContext(
             now=now,
             settings=self.settings,
@@ -205,7 +211,7 @@ class Situation:
             snapshot=snapshot,
             view=self.view,
             pause=self.pause,
-            holder=holder,
+            holder=self.other_holder,
             taken_over_at=self._taken_over_at,
             trouble=self.trouble,
             driver_back_at=self._driver_back_at,

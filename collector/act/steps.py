@@ -66,6 +66,9 @@ def _reliefs(action: Action, snapshot: Snapshot) -> tuple[Relief, ...]:
         case _:
             return ()
     rows = rows[tasks.node[rows] != NOWHERE]
+    rows = rows[nodes.has_bottleneck[tasks.node[rows]]]
+    if not rows.size:
+        return ()
     taken = parts_of_nodes(snapshot)[rows]
     if isinstance(action, Cut):
         # Of what it uses, it keeps as much as its new limits allow.

@@ -52,8 +52,9 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("per_node", not_too_many_for_one_node),
     ("cool_down", has_cooled_down),
     ("rest", has_rested),
-    ("spent", not_spent),
+    # Until the effect of a move shows, it is too early to call an answer spent.
     ("settle", has_settled),
+    ("spent", not_spent),
     ("risk", within_risk_limits),
     ("power", may_switch_off),
     ("empty", node_is_empty),

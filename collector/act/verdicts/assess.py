@@ -1,8 +1,12 @@
 """The verdict on a decision: what it promised, and what was measured. Pure."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
 
 from collector.act.records import (
     CARRIED_OUT,
@@ -17,6 +21,7 @@ from collector.act.records import (
     Verdict,
 )
 from collector.act.verdicts.saving import PowerEvidence, Saving, measure_saving
+from collector.common.arrays import Flags, Floats
 from collector.common.reported_alerts import KEPT
 from collector.decide.policies.actions import (
     Move,
@@ -110,6 +115,13 @@ def relocations(decision: Decision) -> list[Relocation]:
     return [step.action for step in acted_steps(decision) if isinstance(step.action, Relocation)]
 
 
+def cost_joules(decision: Decision) -> float:
+    """Return the energy of the steps in effect: that of moves, and of switching nodes off and on again."""
+    return sum(
+        step.action.cost_joules for step in acted_steps(decision) if isinstance(step.action, Move | PowerOff)
+    )
+
+
 def promised_watts(decision: Decision) -> float | None:
     """Return the power that the steps in effect were to save; None if it is unknown."""
     acted = acted_steps(decision)
@@ -138,11 +150,11 @@ def assess(decision: Decision, after_seconds: float, evidence: Evidence) -> Verd
         if _overlaps(each, *period)
         and (changed_nodes(each) & nodes or _scaled_services(each) & _scaled_services(decision))
     ]
+    alone = _AloneAlerts.of((decision, *others), evidence)
     alerts = tuple(
-        _alert_effect(each, decision, after_seconds, evidence) for each in answered_alerts(decision)
+        _alert_effect(each, decision, after_seconds, evidence, alone) for each in answered_alerts(decision)
     )
     saving, promised = _saving(decision, nodes, others, meanwhile, evidence), promised_watts(decision)
-    moved = relocations(decision)
     before, after = (period[0], decision.at), (ended_at, period[1])
     elsewhere = nodes - {each.node for each in alerts}
     short_elsewhere = [_short_seconds(evidence.alerts, elsewhere, *each) or 0.0 for each in (before, after)]
@@ -164,8 +176,8 @@ def assess(decision: Decision, after_seconds: float, evidence: Evidence) -> Verd
         why_unknown=saving.why_unknown,
         short_seconds_before=_short_seconds(evidence.alerts, nodes, *before),
         short_seconds_after=_short_seconds(evidence.alerts, nodes, *after),
-        moves=len(moved),
-        cost_joules=sum(each.cost_joules for each in moved if isinstance(each, Move)),
+        moves=len(relocations(decision)),
+        cost_joules=cost_joules(decision),
         meanwhile=tuple(each.id for each in meanwhile),
     )
 
@@ -173,8 +185,54 @@ def assess(decision: Decision, after_seconds: float, evidence: Evidence) -> Verd
 # --- Alerts -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _AloneAlerts:
+    """All alerts, and when a decision first changed their nodes while they were open.
+
+    Decisions are compared with those that were left alone: alerts end by themselves, too.
+    """
+
+    opened_at: Floats
+    ended_at: Floats
+    """Now, of those that are open."""
+    is_closed: Flags
+    answered_at: Floats
+    """Infinite if no decision changed the node until the alert ended."""
+    now: float
+
+    @classmethod
+    def of(cls, acted: Iterable[Decision], evidence: Evidence) -> "_AloneAlerts":
+        times: defaultdict[str, list[float]] = defaultdict(list)
+        for decision in sorted(acted, key=lambda each: each.at):
+            for node in changed_nodes(decision):
+                times[node].append(decision.at)
+
+        def answered_at(span: AlertSpan) -> float:
+            of_node = times.get(span.node, ())
+            place = bisect_left(of_node, span.opened_at)
+            return of_node[place] if place < len(of_node) else inf
+
+        spans, now = evidence.alerts, evidence.now
+        return cls(
+            np.array([each.opened_at for each in spans]),
+            np.array([now if each.closed_at is None else each.closed_at for each in spans]),
+            np.array([each.closed_at is not None for each in spans], dtype=np.bool_),
+            np.array([answered_at(each) for each in spans]),
+            now,
+        )
+
+    def ended_ratio(self, age: float, seconds: float) -> float | None:
+        """Return how many of those that lasted as long ended within the same time."""
+        until = self.opened_at + age + seconds
+        lasted = (self.ended_at - self.opened_at > age) & (self.is_closed | (self.now >= until))
+        lasted &= self.answered_at >= np.minimum(self.ended_at, until)
+        count = int(lasted.sum())
+        ended = lasted & self.is_closed & (self.ended_at <= until)
+        return int(ended.sum()) / count if count >= _FEWEST_ALONE else None
+
+
 def _alert_effect(
-    alert: AnsweredAlert, decision: Decision, after_seconds: float, evidence: Evidence
+    alert: AnsweredAlert, decision: Decision, after_seconds: float, evidence: Evidence, alone: _AloneAlerts
 ) -> AlertEffect:
     key, at = (alert.node, alert.resource), decision.at
     until = (at if decision.ended_at is None else decision.ended_at) + after_seconds
@@ -199,30 +257,9 @@ def _alert_effect(
         level_after=evidence.levels.get(key),
         used_before=alert.used_ratio,
         used_after=evidence.used.get(key),
-        alone_ratio=_alone_ratio(age, after_seconds, evidence, decision),
+        alone_ratio=alone.ended_ratio(age, after_seconds),
         services=evidence.services.get(alert.node, ()),
     )
-
-
-def _alone_ratio(age: float, seconds: float, evidence: Evidence, own: Decision) -> float | None:
-    """Return how many of the alerts that lasted as long ended within the same time, with no action.
-
-    This is what a decision is compared with: alerts end by themselves, too.
-    """
-    acted = [
-        (decision.at, changed_nodes(decision)) for decision in (own, *evidence.others) if has_acted(decision)
-    ]
-    ended, lasted = 0, 0
-    for each in evidence.alerts:
-        end = evidence.now if each.closed_at is None else each.closed_at
-        until = each.opened_at + age + seconds
-        if end - each.opened_at <= age or (each.closed_at is None and evidence.now < until):
-            continue
-        if any(each.node in nodes and each.opened_at <= at < min(end, until) for at, nodes in acted):
-            continue
-        ended += end <= until and each.closed_at is not None
-        lasted += 1
-    return ended / lasted if lasted >= _FEWEST_ALONE else None
 
 
 def _effect_on_alerts(alerts: Sequence[AlertEffect], *, is_short_elsewhere: bool) -> Effect:

@@ -1,5 +1,6 @@
 """Follows decisions up: gathers what was observed, and records the verdicts that are due."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from collector.act.records import AnsweredAlert, Decision, Goal, Verdict
+from collector.act.records import AnsweredAlert, Decision, Effect, Goal, Trigger, Verdict
 from collector.act.situation import Situation
 from collector.act.verdicts.assess import (
     AlertSpan,
@@ -21,6 +22,7 @@ from collector.act.verdicts.learning import WEEK_SECONDS, effects_of, is_closed,
 from collector.act.verdicts.saving import PERIODS, Energy, PowerEvidence
 from collector.act.verification import known
 from collector.common.arrays import Floats
+from collector.common.errors import HistoryUnavailable
 from collector.common.reported_alerts import AlertState
 from collector.history.interface import GroupBy
 from collector.history.rollups import FINE_SECONDS
@@ -50,14 +52,33 @@ async def follow_up(
     due = [each for each in map(partial(_next_verdict, situation), situation.journal.decisions()) if each]
     if due:
         _, decision, seconds = min(due, key=lambda each: each[0])
-        evidence = replace(await _gather(situation, decision, seconds), goal=goal_of(decision))
-        verdict = assess(decision, seconds, evidence)
+        verdict = await _judge(situation, decision, seconds, goal_of)
         await situation.journal.amend(
             decision.id,
             lambda before: msgspec.structs.replace(before, verdicts=(*before.verdicts, verdict)),
         )
         _log(decision, verdict)
-    learn(situation)
+    await learn(situation)
+
+
+async def _judge(
+    situation: Situation, decision: Decision, seconds: float, goal_of: Callable[[Decision], Goal | None]
+) -> Verdict:
+    """Return the verdict on a decision. One that fails is recorded as unknown: it holds up no other."""
+    try:
+        evidence = replace(await _gather(situation, decision, seconds), goal=goal_of(decision))
+        # The alerts of a large cluster take a while.
+        return await asyncio.to_thread(assess, decision, seconds, evidence)
+    except HistoryUnavailable:
+        raise
+    except Exception as error:
+        log.exception("what decision %s brought cannot be told", decision.id)
+        return Verdict(
+            after_seconds=seconds,
+            at=situation.core.clock(),
+            effect=Effect.UNKNOWN,
+            why_unknown=f"the verdict failed ({error!r}): the collector's log has the details",
+        )
 
 
 def _next_verdict(situation: Situation, decision: Decision) -> tuple[float, Decision, float] | None:
@@ -98,7 +119,7 @@ async def _gather(situation: Situation, decision: Decision, seconds: float) -> E
             (each.node, each.resource): _ratio(snapshot, each, snapshot.nodes.used_ratio) for each in alerts
         },
         services=services_on(snapshot, {each.node for each in alerts}),
-        power=await _power(situation, decision, seconds),
+        power=await _power(situation, decision, seconds) if decision.trigger is Trigger.TIMER else None,
         others=situation.journal.decisions(),
     )
 
@@ -141,17 +162,20 @@ async def _power(situation: Situation, decision: Decision, seconds: float) -> Po
 
 def _error_ratio(situation: Situation, nodes: frozenset[str]) -> float:
     """Return the largest expected error of the watts that some nodes report."""
+    registry, now = situation.core.registry, situation.core.clock()
     found = (
         each.run.state.value.power
-        for each in situation.core.registry.nodes(situation.core.clock())
-        if each.name in nodes and each.run.state is not None
+        for node in nodes
+        for each in registry.nodes(now, node=node)
+        if each.run.state is not None
     )
     return max((power.error_ratio for power in found if power is not None), default=0.0)
 
 
-def learn(situation: Situation) -> None:
+async def learn(situation: Situation) -> None:
     """Make deciders as cautious as the verdicts of the last week suggest, and say so."""
-    effects = effects_of(situation.journal.decisions(), situation.core.clock() - WEEK_SECONDS)
+    decisions, since = situation.journal.decisions(), situation.core.clock() - WEEK_SECONDS
+    effects = await asyncio.to_thread(effects_of, decisions, since)
     cautions = {each.policy: each.caution for each in effects}
     for each in effects:
         if abs(each.caution - situation.cautions.get(each.policy, 1.0)) >= _NEWS:
@@ -163,7 +187,7 @@ def learn(situation: Situation) -> None:
             )
         else:
             cautions[each.policy] = situation.cautions.get(each.policy, 1.0)
-    situation.cautions = cautions
+    situation.effects, situation.cautions = effects, cautions
 
 
 def _log(decision: Decision, verdict: Verdict) -> None:

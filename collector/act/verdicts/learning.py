@@ -18,11 +18,14 @@ from collector.act.verdicts.assess import (
     Bottleneck,
     acted_steps,
     answered_alerts,
+    cost_joules,
     has_acted,
     relocations,
     taken_ratios,
 )
-from collector.decide.policies.actions import Move, describe
+from collector.decide.policies.actions import describe
+from collector.decide.policies.interface import Stability
+from collector.decide.policies.table import POLICIES
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
@@ -49,7 +52,7 @@ class DeciderEffect(msgspec.Struct, frozen=True, kw_only=True):
     moves: int
     """Containers that were moved, stopped or started."""
     cost_joules: float
-    """Energy of these moves."""
+    """Energy of these moves, and of switching nodes off and on again."""
     alerts: int
     """Alerts that they answered, and that have a verdict."""
     closed_alerts: int
@@ -61,7 +64,7 @@ class DeciderEffect(msgspec.Struct, frozen=True, kw_only=True):
     promised_joules: float
     """Energy that these were to save in the measured periods."""
     saved_joules: float
-    """Energy that they saved, without that of the moves; negative if they used more."""
+    """Energy that they saved, `cost_joules` not counted; negative if they used more."""
     error_joules: float
     """Half the width of the 95% interval of `saved_joules`."""
     short_seconds_before: float
@@ -70,7 +73,7 @@ class DeciderEffect(msgspec.Struct, frozen=True, kw_only=True):
     """The same in the periods after them."""
     caution: float
     """Factor by which the gain of a plan must exceed the required minimum: 1, or more if measured gains stay
-    below their promises."""
+    below their promises. Always 1 for deciders that weigh no gains, such as brownout."""
     why: str
     """Why; empty if it is 1."""
 
@@ -86,20 +89,20 @@ def effects_of(decisions: Iterable[Decision], since: float) -> list[DeciderEffec
 
 def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
     judged = [decisive_verdict(each) for each in decisions if each.verdicts]
-    moved = [action for each in decisions for action in relocations(each)]
     effects: dict[Effect, int] = {}
     for verdict in judged:
         effects[verdict.effect] = effects.get(verdict.effect, 0) + 1
     alerts = [each for verdict in judged for each in verdict.alerts]
     measured = [each for decision in decisions if (each := measured_verdict(decision)) is not None]
     timed = [each for each in judged if None not in (each.short_seconds_before, each.short_seconds_after)]
-    factor, why = _caution(alerts, [each for each in measured if (each.promised_watts or 0.0) > 0.0])
+    promised = [each for each in measured if (each.promised_watts or 0.0) > 0.0]
+    factor, why = _caution(alerts, promised) if _weighs_gains(policy) else (1.0, "")
     return DeciderEffect(
         policy=policy,
         decisions=len(decisions),
         effects=effects,
-        moves=len(moved),
-        cost_joules=sum(each.cost_joules for each in moved if isinstance(each, Move)),
+        moves=sum(len(relocations(each)) for each in decisions),
+        cost_joules=sum(map(cost_joules, decisions)),
         alerts=len(alerts),
         closed_alerts=sum(map(is_closed, alerts)),
         alone_alerts=sum(each.alone_ratio or 0.0 for each in alerts),
@@ -112,6 +115,12 @@ def _effect_of(policy: str, decisions: Sequence[Decision]) -> DeciderEffect:
         caution=factor,
         why=why,
     )
+
+
+def _weighs_gains(decider: str) -> bool:
+    """Whether caution changes what it decides: a feature that stops or scales services has none."""
+    policy = POLICIES.get(decider)
+    return policy is not None and issubclass(policy.settings, Stability)
 
 
 def measured_verdict(decision: Decision) -> Verdict | None:
@@ -249,6 +258,8 @@ def spent_answers(
     for decision in decisions:
         if now - decision.at >= _SPENT_SECONDS or not has_acted(decision):
             continue
+        if not any(each.node in services for each in decision.alerts):
+            continue
         for key, spent in _useless_for(decision, now, services):
             for step in acted_steps(decision):
                 if any((each.node, each.resource) == key for each in step.reliefs):
@@ -265,14 +276,15 @@ def _useless_for(
         f"(decision {decision.id}, {(now - decision.at) / 60:.0f} min ago)",
         alert_effects(decision),
     )
+    taken = taken_ratios(decision)
     for alert in answered_alerts(decision):
         key = alert.node, alert.resource
-        if taken_ratios(decision)[key] < (alert.excess_ratio or 0.0):
+        if alert.node not in services or taken[key] < (alert.excess_ratio or 0.0):
             continue
         effect, what = effects.get(key), f"the shortage of {alert.resource} of {alert.node} {ago}"
         if effect is None:
             yield key, Spent(f"answered {what}: what it brings is not known yet", is_judged=False)
-        elif not is_closed(effect) and effect.services == services.get(alert.node, ()):
+        elif not is_closed(effect) and effect.services == services[alert.node]:
             until = "not tried again for a day, or until other services run there"
             yield key, Spent(f"did not end {what}: {until}", is_judged=True)
 

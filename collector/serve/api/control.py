@@ -1,5 +1,6 @@
 """The control loop: its decisions, its status, and the switch that pauses it."""
 
+import asyncio
 from dataclasses import dataclass, fields
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -141,7 +142,8 @@ async def effects(api: Api, query: EffectQuery) -> DecisionEffects:
     since = api.clock() - query.days * DAY_SECONDS
     found = [each for each in api.control.actor.situation.journal.decisions() if each.at >= since]
     judged = sorted((each for each in found if each.verdicts), key=badness, reverse=True)
-    return DecisionEffects(since=since, deciders=effects_of(found, since), worst=[each.id for each in judged])
+    deciders = await asyncio.to_thread(effects_of, found, since)
+    return DecisionEffects(since=since, deciders=deciders, worst=[each.id for each in judged])
 
 
 def _matches(decision: Decision, query: DecisionsQuery) -> bool:

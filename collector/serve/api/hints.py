@@ -1,5 +1,6 @@
 """Hints for containers: placement, rebalancing, reservations; and the list of policies."""
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -75,23 +76,27 @@ async def rebalance(core: Api, question: RebalanceQuestion) -> PlanHint:
     """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
-    # As cautious as the control loop, which would carry it out.
-    chosen = core.control.actor.situation.cautious(chosen)
+    name, control, situation = chosen.policy.name, core.config.control, core.control.actor.situation
+    # The control loop would carry it out.
+    chosen = core.control.as_it_runs(chosen, {**core.config.policies.get(name, {}), **question.settings})
     # A plan for a large cluster takes seconds.
     async with core.planning:
-        snapshot, control = await core.snapshot(), core.config.control
-        why = None
-        if question.why is None:
-            made = await core.worker.run(chosen.rebalance, snapshot)
+        snapshot, why = await core.snapshot(), None
+        spent: tuple[str, ...] = ()
+        if question.why is not None:
+            case = await asyncio.to_thread(find_case, snapshot, chosen, question.why)
+            made, why = await core.worker.run(explain, case)
+            why = with_guards(situation.guard_context, snapshot, made, why)
         else:
-            made, why = await core.worker.run(explain, find_case(snapshot, chosen, question.why))
-            why = with_guards(core.control.actor.situation.guard_context, snapshot, made, why)
+            if name == control.policy != control.timer_policy:
+                snapshot, spent = situation.spent_answers(snapshot).pinned(snapshot)
+            made = await core.worker.run(chosen.rebalance, snapshot)
     return PlanHint(
-        policy=chosen.policy.name,
+        policy=name,
         at=snapshot.at,
         actions=made.actions,
         reasons=made.reasons,
-        left=made.left,
+        left=(*made.left, *spent),
         timer_policy=control.timer_policy,
         alert_policy=control.policy,
         watts_before=made.watts_before,

@@ -1,6 +1,6 @@
 """Metrics of the collector, read from its state at each scrape."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from collector.act.verdicts.learning import WEEK_SECONDS, DeciderEffect, effects_of
+from collector.act.verdicts.learning import DeciderEffect
 from collector.common.extensions import extend, extensions
 from collector.runtime.parts import Core, ReportKind, ReportOutcome
 from collector.serve.api.cluster import open_alerts, summarize
@@ -37,21 +37,21 @@ def _counts(
     return lambda api: counts(api).items(), [MetricSpec[Any](name, text, lambda count: count[1], values)]
 
 
-def _deciders(api: Api) -> list[DeciderEffect]:
-    return effects_of(api.control.actor.situation.journal.decisions(), api.clock() - WEEK_SECONDS)
+def _deciders(api: Api) -> Sequence[DeciderEffect]:
+    return api.control.actor.situation.effects
 
 
 _OF_A_WEEK = "Decisions of the last seven days."
 _BY_POLICY: dict[str, Callable[[DeciderEffect], str]] = {"policy": attrgetter("policy")}
 _EFFECTS = {
     "promised_joules": ("promised_joules", "measured", "Energy that measured decisions were to save."),
-    "saved_joules": ("saved_joules", "measured", "Energy that measured decisions saved, moves not counted."),
+    "saved_joules": ("saved_joules", "measured", "Energy that measured decisions saved, costs not counted."),
     "saved_error_joules": (
         "error_joules",
         "measured",
         "Half the width of the 95% interval of the saved energy.",
     ),
-    "move_joules": ("cost_joules", "moves", "Energy of the moves."),
+    "cost_joules": ("cost_joules", "decisions", "Energy of moves, and of switching nodes off and on again."),
     "moves": ("moves", "decisions", "Containers that were moved, stopped or started."),
     "answered_alerts": ("alerts", "decisions", "Alerts that decisions answered."),
     "closed_alerts": ("closed_alerts", "alerts", "Answered alerts that ended, and stayed so."),
@@ -285,7 +285,7 @@ _TABLES: tuple[_Table, ...] = (
     ),
     _counts(
         "wattpack_decision_verdicts",
-        f"Decisions by their last verdict: helped, less than promised, useless, or unknown. {_OF_A_WEEK}",
+        f"Decisions by the verdict that counts: helped, less than promised, useless, unknown. {_OF_A_WEEK}",
         ("policy", "effect"),
         lambda api: {
             (each.policy, effect): count for each in _deciders(api) for effect, count in each.effects.items()

@@ -1,18 +1,21 @@
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
 
+from collector.act import planner
 from collector.act.drivers.interface import ActionResult
 from collector.act.lease import Lease
 from collector.act.loop import Actor, ControlLoop, controlling
 from collector.act.planner import Decider
-from collector.act.records import Decision, DecisionOutcome, Effect, Pause, StepState, Trigger
+from collector.act.records import Decision, DecisionOutcome, Effect, Pause, Step, StepState, Trigger
+from collector.act.steps import planned_step
 from collector.act.verdicts.follow_up import follow_up
 from collector.act.verification import target_of
 from collector.common.errors import WorkerUnavailable
@@ -387,6 +390,22 @@ async def test_moves_of_immovable_containers_are_not_planned(stage: Stage) -> No
     assert why.startswith(
         "alpha stays short of cpu: none of its 2 containers may move now; what would help: "
     )
+
+
+async def test_steps_are_described_beside_the_event_loop(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a step takes off a short node is found among all containers of the cluster."""
+    threads = list[int]()
+
+    def describe_step(*given: Any, **named: Any) -> Step:
+        threads.append(threading.get_ident())
+        return planned_step(*given, **named)
+
+    monkeypatch.setattr(planner, "planned_step", describe_step)
+    await heal(await actor_of(stage, FakeDriver(view_now=view(), on_move=stage.report_move)))
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> None:

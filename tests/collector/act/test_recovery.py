@@ -9,6 +9,7 @@ import pytest
 
 from collector.act.drivers.interface import ActionResult, DriverError
 from collector.act.journal import open_journal
+from collector.act.lease import Lease, LeaseLostError
 from collector.act.loop import Actor
 from collector.act.planner import Decider
 from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
@@ -100,7 +101,40 @@ async def test_an_interrupted_step_that_the_driver_completes_is_verified(stage: 
     _, decision, step = await taken_up(stage, driver, name)
     assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(1),))
     assert step.what == "moved (the collector was stopped during the step; completed)"
+    assert not step.is_timed, "who knows how long the collector was away"
     assert (driver.recovered, driver.orders, driver.undone) == ([MOVE], [], [])
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [(StepState.STARTED, DecisionOutcome.DONE), (StepState.UNDOING, DecisionOutcome.FAILED)],
+)
+async def test_a_collector_that_lost_the_lease_recovers_nothing_until_it_has_it_again(
+    stage: Stage, tmp_path: Path, state: StepState, outcome: DecisionOutcome
+) -> None:
+    """It may have been suspended meanwhile: the other one acts now."""
+    driver = FakeDriver(view_now=view(), recovery=MOVED)
+    name = await left(stage, driver, MOVE, state=state)
+    stage.report_move(MOVE)
+    mine, other = (
+        Lease(tmp_path / "lease.db", holder, 30.0, clock=stage.clock, monotonic=stage.clock)
+        for holder in ("this one", "the other")
+    )
+    actor = await actor_of(stage, driver, mine)
+    stage.clock.now += 31
+    with pytest.raises(LeaseLostError, match="has expired"):
+        await actor.executor.recover()
+    await other.take()
+    stage.clock.now += 31
+    assert (await other.take()).mine
+    await actor.situation.renew_lease()
+    with pytest.raises(LeaseLostError, match="the other"):
+        await actor.executor.recover()
+    assert driver.recovered == driver.undone == []
+    await other.give_back()
+    await actor.situation.renew_lease()
+    await actor.executor.recover()
+    assert actor.situation.journal.require(name).outcome is outcome
 
 
 async def test_an_interrupted_step_that_the_driver_undoes_has_failed(stage: Stage) -> None:

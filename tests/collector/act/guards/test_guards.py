@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from collector.act.guards import GUARDS, GuardContext, first_refusal
 from collector.act.guards.pace import not_too_many_for_one_node
-from collector.act.records import Pause, Step, StepState
+from collector.act.records import Pause, Relief, Step, StepState
+from collector.act.verdicts.learning import Spent, SpentAnswers
 from collector.common.liveness import Liveness
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
@@ -18,7 +19,7 @@ from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import TaskKind
 from tests.collector.act.guards.builders import NODE, NOW, guard_context
 from tests.collector.snapshot.builders import TaskFacts, assemble
-from wire.resources import Quantities
+from wire.resources import Quantities, Resource
 
 
 def move(task: str = "web1", source: str = "alpha", target: str = "beta", **changes: Any) -> Step:
@@ -45,6 +46,17 @@ def refused_by(step: Step, context: GuardContext) -> tuple[str, str]:
     no = first_refusal(step, context)
     assert no is not None
     return no
+
+
+def test_an_answer_is_not_called_spent_before_its_effect_can_show() -> None:
+    """Optional services are not stopped meanwhile: a move that only has to settle still counts as help."""
+    relief = Relief(node="alpha", resource=Resource.CPU, ratio=0.5)
+    again = move(reliefs=(relief,), answers_alert=True)
+    spent = SpentAnswers({("alpha", Resource.CPU): {"web": Spent("it is not known yet", is_judged=False)}})
+    settings = ControlConfig(cool_down_seconds=0, settle_seconds=60)
+    for ago, guard in ((30, "settle"), (90, "spent")):
+        context = guard_context(settings=settings, earlier=[moved(ago)], spent=spent)
+        assert refused_by(again, context)[0] == guard
 
 
 def test_a_container_that_the_orchestrator_does_not_list_is_not_acted_on() -> None:

@@ -1,11 +1,23 @@
 """Verdicts on decisions about alerts, and about power."""
 
+import time
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.act.records import AlertEffect, Decision, Effect, Goal, StepState, Trigger, Verdict
+from collector.act.records import (
+    AlertEffect,
+    AnsweredAlert,
+    Decision,
+    Effect,
+    Goal,
+    Step,
+    StepState,
+    Trigger,
+    Verdict,
+)
 from collector.act.verdicts.assess import AlertSpan, Evidence, assess, promised_watts
 from collector.act.verdicts.saving import PowerEvidence
 from collector.decide.policies.actions import PowerOff, Scale
@@ -71,6 +83,21 @@ def test_an_alert_that_a_decision_answered_was_not_left_alone() -> None:
     assert effect(assess(decided(), 600, with_other)).alone_ratio is None
 
 
+@pytest.mark.slow
+def test_a_verdict_on_a_large_cluster_takes_no_minutes() -> None:
+    """Of 60,000 alerts, and the thousand decisions that the journal keeps."""
+    spans = [
+        AlertSpan(f"node{each % 6000}", Resource.CPU, AT - each, AT - each / 2) for each in range(1, 60_000)
+    ]
+    steps = [moved(source=f"node{each}") for each in range(20)]
+    others = [decided(*steps, id=f"other{each}", at=AT - each) for each in range(1000)]
+    alerts = tuple(AnsweredAlert(node=f"node{each}", resource=Resource.CPU) for each in range(20))
+    began = time.thread_time()
+    found = assess(decided(*steps, alerts=alerts), 600, Evidence(now=AT + 610, alerts=spans, others=others))
+    assert len(found.alerts) == 20
+    assert time.thread_time() - began < 5
+
+
 @given(st.lists(st.tuples(st.floats(-900, 900), st.floats(0, 900)), max_size=10))
 def test_time_short_is_at_most_the_period_however_alerts_overlap(parts: list[tuple[float, float]]) -> None:
     spans = [AlertSpan(*CPU, AT + begin, AT + begin + length) for begin, length in parts]
@@ -121,6 +148,14 @@ def test_power_is_compared_with_nothing_and_with_the_promise(
     assert found.saved_watts == pytest.approx(100 - after)
     assert found.promised_watts == promised
     assert found.effect is expected
+
+
+def test_switching_a_node_off_costs_energy_too() -> None:
+    off = PowerOff(node="alpha", reasons=(), cost_joules=600.0)
+    decision = decided(moved(), Step(action=off, state=StepState.VERIFIED))
+    assert assess(decision, 600, Evidence(now=AT + 610)).cost_joules == 620
+    refused = decided(moved(), Step(action=off, state=StepState.REFUSED))
+    assert assess(refused, 600, Evidence(now=AT + 610)).cost_joules == 20
 
 
 def test_two_decisions_on_the_same_nodes_are_not_told_apart() -> None:

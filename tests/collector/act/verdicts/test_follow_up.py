@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from collector.act.loop import Actor
-from collector.act.records import Effect, Trigger, Verdict
+from collector.act.records import Decision, Effect, Trigger, Verdict
+from collector.act.verdicts.assess import Evidence, assess
 from collector.act.verdicts.follow_up import follow_up
 from tests.collector.act.builders import FakeDriver, Stage, actor_of, staged
 from tests.collector.act.verdicts.builders import decided, moved
@@ -74,3 +75,27 @@ async def test_watts_are_measured_after_an_hour_by_the_energy_accounts(tmp_path:
         assert 40 <= hourly.saved_watts <= 52
         assert hourly.error_watts < 4
         assert (hourly.promised_watts, hourly.effect) == (38.0, Effect.HELPED)
+
+
+async def test_a_verdict_that_fails_is_recorded_and_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails_once(decision: Decision, seconds: float, evidence: Evidence) -> Verdict:
+        if decision.id == "broken":
+            raise ZeroDivisionError("division by zero")
+        return assess(decision, seconds, evidence)
+
+    monkeypatch.setattr("collector.act.verdicts.follow_up.assess", fails_once)
+    async with staged(tmp_path) as stage:
+        actor, now = await actor_of(stage, FakeDriver()), stage.clock.now
+        for name in ("broken", "other"):
+            await actor.situation.journal.add(decided(id=name, at=now, ended_at=now + 5), b"")
+            now += 1
+        stage.clock.now += 700
+        stage.begin()
+        (unknown,) = await verdicts(actor, "broken")
+        assert unknown.effect is Effect.UNKNOWN
+        assert unknown.why_unknown is not None
+        assert "division by zero" in unknown.why_unknown
+        (told,) = await verdicts(actor, "other")
+        assert told.effect is Effect.USELESS

@@ -1,5 +1,6 @@
 """What verdicts teach: the caution of deciders, and answers that are not given again."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,15 @@ def test_a_decider_that_saves_less_than_it_promises_becomes_cautious_and_says_so
     assert found.saved_joules == 6000
     (found,) = effects_of([decided(policy="least-watts", verdicts=(uncertain,))], AT)
     assert (found.caution, found.why) == (1, "")
+
+
+def test_a_decider_that_weighs_no_gains_is_not_called_cautious() -> None:
+    """It would stop as many services as before."""
+    useless = [decided(id=str(each), verdicts=(judged(closed=False),)) for each in range(20)]
+    (draps,) = effects_of(useless, AT)
+    (brownout,) = effects_of([msgspec.structs.replace(each, policy="brownout") for each in useless], AT)
+    assert draps.caution > 1
+    assert (brownout.caution, brownout.why, brownout.alerts) == (1.0, "", 20)
 
 
 def test_alerts_that_would_have_ended_anyway_are_no_merit() -> None:

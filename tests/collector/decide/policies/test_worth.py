@@ -149,6 +149,22 @@ def test_the_journal_teaches_how_long_actions_take() -> None:
     )
 
 
+def test_steps_that_were_interrupted_or_had_nothing_to_do_teach_no_times() -> None:
+    """A collector that was away for a night would otherwise never move anything again."""
+    night: dict[str, Any] = {
+        "state": StepState.VERIFIED,
+        "started_at": 1000.0,
+        "done_at": 30_000.0,
+        "is_timed": False,
+    }
+    steps = [
+        Step(action=Move(task="1", node="a", target="b", reasons=()), service="api", **night),
+        Step(action=PowerOn(node="b", reasons=()), **night),
+    ]
+    taught = experience_of(steps, power_seconds=300.0)
+    assert taught == Experience(boot_seconds=300.0, shutdown_seconds=300.0, on_since={"b": 30_000.0})
+
+
 def test_every_step_of_an_emptied_node_states_its_gain_and_its_cost() -> None:
     nodes = [NodeFacts(name=name, capacity=amount(4, 4), used=amount(1, 1), curve=CURVE) for name in "ab"]
     tasks = [

@@ -6,7 +6,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import CollectorConfig, PlacementConfig
+from collector.config import CollectorConfig, ControlConfig, PlacementConfig
 from collector.decide.policies.table import POLICIES
 from collector.main import running
 from collector.runtime.parts import Core
@@ -295,6 +295,24 @@ async def test_a_plan_moves_a_container_off_the_bottleneck(asker: Asker) -> None
     assert (move["kind"], move["name"], move["node"], move["target"]) == ("move", "hungry", "hot", "cool")
     status, plan = await asker.post(encode({"policy": "draps", "moves": 0}), "/v1/hints/rebalance")
     assert (plan["actions"], plan["left"]) == ([], ["hot stays short of cpu: a plan has at most 0 moves"])
+
+
+async def test_a_plan_against_alerts_is_that_of_the_control_loop() -> None:
+    """The policy on the timer fills nodes: moves that it would undo are not offered either."""
+    config = msgspec.structs.replace(ALWAYS_NEW, control=ControlConfig(timer_policy="least-watts"))
+    hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
+    async with asking(config, Clock()) as asker:
+        await asker.send(alarmed("hot", (hungry,)), sample("cool", 1.0))
+        _, plan = await asker.post(encode({"policy": "draps"}), "/v1/hints/rebalance")
+        (left,) = plan["left"]
+        assert (plan["actions"], left.endswith("the policy on the timer decides how full nodes are")) == (
+            [],
+            True,
+        )
+        _, plan = await asker.post(
+            encode({"policy": "draps", "settings": {"usage_alerts": True}}), "/v1/hints/rebalance"
+        )
+        assert [each["name"] for each in plan["actions"]] == ["hungry"]
 
 
 async def test_a_plan_says_why_it_leaves_a_container(asker: Asker) -> None:
