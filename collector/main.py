@@ -129,8 +129,7 @@ async def _running(
                 limits=limits,
             ) as address,
         ):
-            await restore_usage(core, analysis)
-            await revocations.run_once(analysis)
+            await restore_usage(core, analysis, revocations)
             async with (
                 revocations.watching(analysis),
                 controlling(control),
@@ -210,7 +209,7 @@ async def restore(core: Core) -> None:
         core.outages.begin(Dependency.STATE, _RESTORING)
 
 
-async def restore_usage(core: Core, analysis: AnalysisJob) -> None:
+async def restore_usage(core: Core, analysis: AnalysisJob, revocations: Revocations) -> None:
     """Restore the rest: usage, windows, what features keep, and what follows from it.
 
     Meanwhile, the server answers what is known, and says what is not. It makes no decision, gives no hint,
@@ -230,6 +229,7 @@ async def restore_usage(core: Core, analysis: AnalysisJob) -> None:
         if hasattr(jobs, "restore"):
             await jobs.restore(core)
     try:
+        await revocations.run_once(analysis)
         # What was stored may be minutes old: hints wait for what is known now.
         await analysis.analyse()
     except Exception:

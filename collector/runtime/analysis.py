@@ -135,7 +135,7 @@ class AnalysisJob:
         return found
 
     async def remove_node(self, node: str, since: float | None, services: Collection[str]) -> None:
-        """Take out what a node contributed to these services since a time."""
+        """Take out what a node contributed to these services since a time; the next pass is without it."""
         async with self._passing:
             latest = self._core.analysis.latest
             self._core.analysis.latest = without_node(latest, node, since, services)
@@ -143,7 +143,6 @@ class AnalysisJob:
             forgotten = latest.services.keys() - self._core.analysis.latest.services.keys()
             await self._store(_SERVICES, dict.fromkeys(forgotten))
             self._stored_at = {}
-        await self.analyse()
 
     async def detect(self) -> tuple[Bottleneck, ...]:
         """Detect bottlenecks, and return those that opened or closed."""

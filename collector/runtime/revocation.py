@@ -32,14 +32,17 @@ class Revocations:
         await self._exclude(stored.keys() & set(self._revoked()))
         await self._core.history.put_values(_KIND, dict.fromkeys(stored.keys() - self._excluded))
 
-    async def run_once(self, analysis: AnalysisJob) -> None:
-        """Take out the nodes that were revoked since the last call."""
+    async def run_once(self, analysis: AnalysisJob) -> bool:
+        """Take out the nodes that were revoked since the last call; returns whether there were.
+
+        Services follow from the other nodes with the next pass of the analysis.
+        """
         core, revoked = self._core, set(self._revoked())
         # A report that was under way may have brought one back.
         for node in revoked & self._excluded & set(core.registry.names()):
             core.registry.remove(node)
         if revoked == self._excluded:
-            return
+            return False
         # If one of these steps fails, all are taken again: only the last one completes them.
         new = revoked - self._excluded
         for node in new & set(core.registry.names()):
@@ -56,6 +59,7 @@ class Revocations:
         await self._exclude(revoked)
         for node in sorted(new):
             log.warning("the token of node %r was revoked: what it reported no longer counts", node)
+        return bool(new)
 
     async def _exclude(self, nodes: Collection[str]) -> None:
         self._excluded = set(nodes)
@@ -63,6 +67,10 @@ class Revocations:
 
     def watching(self, analysis: AnalysisJob) -> AbstractAsyncContextManager[None]:
         """Follow the tokens while the block runs."""
-        return in_background(
-            repeat(lambda: self.run_once(analysis), _CHECK_SECONDS, "taking out revoked nodes")
-        )
+
+        async def follow() -> None:
+            # One pass, however many were revoked: it takes long in a large cluster.
+            if await self.run_once(analysis):
+                await analysis.analyse()
+
+        return in_background(repeat(follow, _CHECK_SECONDS, "taking out revoked nodes"))

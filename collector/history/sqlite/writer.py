@@ -64,7 +64,7 @@ class SqliteWriter:
         self._node_samples = _RowBatch(connection, "node_samples", NODE_COLUMNS)
         self._container_samples = _RowBatch(connection, "container_samples", CONTAINER_COLUMNS)
         self.space = SpaceAccounts(connection)
-        (self.reports,) = connection.execute("SELECT count(*) FROM reports").fetchone()
+        (self.reports,) = connection.execute(_REPORTS).fetchone()
         """Number of reports in the file."""
         self._added: list[tuple[int, float, int]] = []
         """Node, time of receipt and size of the reports in this transaction."""
@@ -409,6 +409,7 @@ def _insert(table: str, columns: tuple[str, ...], rows: int = 1) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608 - names of our own
 
 
+_REPORTS = "SELECT rows FROM counts WHERE name = 'reports'"
 _SET_FACTS = """
 UPDATE containers
 SET facts_id = ?1, checksum = row_checksum(node_id, runtime_id, ?1, ended_joules_total) WHERE id = ?2

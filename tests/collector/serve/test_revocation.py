@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from collector.runtime.revocation import Revocations
 from tests.collector.builders import Clock
 from tests.collector.small_cluster import (
     SNAPSHOT_SECONDS,
@@ -117,6 +118,18 @@ async def test_a_node_with_a_new_token_counts_again_with_all_that_it_reported(tm
     make_tokens(tmp_path / "tokens.jsonl", [MALLORY])
     async with small_cluster(tmp_path, secrets, clock) as cluster:
         assert (await cluster.answers())[ENERGY] == before
+
+
+async def test_many_revoked_nodes_are_taken_out_before_one_pass_of_the_analysis(tmp_path: Path) -> None:
+    secrets, clock = make_tokens(tmp_path / "tokens.jsonl", [*HONEST, MALLORY]), Clock()
+    async with small_cluster(tmp_path, secrets, clock) as cluster:
+        await report_for_an_hour(cluster, claims(0))
+        job, core = cluster.collector.analysis, cluster.collector.core
+        revocations, before = Revocations(core, lambda: [MALLORY, *HONEST[:3]]), core.analysis.latest
+        assert await revocations.run_once(job)
+        assert core.registry.names() == HONEST[3:]
+        assert core.analysis.latest.seconds == before.seconds, "no pass per node"
+        assert not await revocations.run_once(job)
 
 
 def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:

@@ -198,8 +198,11 @@ def examine(path: str, seconds: float) -> str | None:
                     "%s is missing or damaged: whether the last commits are missing is not known",
                     counts_path(path),
                 )
-            missing = lost_commits(connection, counts)
-            return missing or find_damage(connection, inf if marker.exists() else seconds)
+            seconds = inf if marker.exists() else seconds
+            damage = lost_commits(connection, counts) or find_damage(connection, seconds)
+            if damage is None and seconds == inf:
+                marker.unlink(missing_ok=True)  # the disk could not read for a while
+            return damage
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
         if _is_damaged(error, path, is_ours=is_ours):
             return str(error)

@@ -4,9 +4,13 @@ import logging
 import os
 import random
 import sqlite3
+import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import chain, takewhile
+from math import inf
 from pathlib import Path
 
 from collector.common.errors import HistoryUnavailable
@@ -19,7 +23,7 @@ _PROGRESS_STEPS = 10_000
 _HEADER_BYTES = 100
 _HURRY_SECONDS = 1.0
 _PAUSE = 2.0
-"""Pause after each range of reports, relative to its duration, in a check that has time."""
+"""Pause after each range of reports, relative to its duration, in a check while the collector runs."""
 
 
 def is_damage(error: Exception) -> bool:
@@ -64,9 +68,19 @@ def _is_over(until: float) -> bool:
     return time.monotonic() > until
 
 
-def _check_structure(connection: sqlite3.Connection, _until: float) -> str | None:
-    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    return None if found == "ok" else str(found).splitlines()[-1]
+def _check_structure(connection: sqlite3.Connection, until: float) -> str | None:
+    # All of it is one step of SQLite: no progress is reported in between.
+    left_seconds = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+    timer = threading.Timer(left_seconds, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    finally:
+        timer.cancel()
+        timer.join()
+    # What an interrupted check did not reach looks as if it were missing.
+    return None if found == "ok" or _is_over(until) else str(found).splitlines()[-1]
 
 
 def _check_rows(connection: sqlite3.Connection, _until: float) -> str | None:
@@ -79,19 +93,24 @@ def _check_rows(connection: sqlite3.Connection, _until: float) -> str | None:
 
 
 def _check_reports(connection: sqlite3.Connection, until: float) -> str | None:
-    ranges = list(key_ranges(connection, "reports", "id"))
-    # If time does not suffice for all, each check is of others.
-    random.shuffle(ranges)
-    for low in ranges:
+    for low in _ranges_from_anywhere(connection):
         began = time.monotonic()
         wrong = sum(not each.is_whole for each in read_reports(connection, low, low + PIECE_ROWS))
         if wrong:
             return f"{wrong} of {PIECE_ROWS} reports from {low} on do not have their checksum"
         if _is_over(until):
             break
-        if until - began > _HURRY_SECONDS:
+        if _HURRY_SECONDS < until - began < inf:
             time.sleep(_PAUSE * (time.monotonic() - began))
     return None
+
+
+def _ranges_from_anywhere(connection: sqlite3.Connection) -> Iterator[int]:
+    """Ranges of reports: if time does not suffice for all, each check is of others."""
+    (last,) = connection.execute("SELECT max(id) FROM reports").fetchone()
+    begin = random.randint(0, max(0, last or 0))  # noqa: S311 - nobody gains by guessing it
+    first = takewhile(lambda low: low < begin, key_ranges(connection, "reports", "id"))
+    return chain(key_ranges(connection, "reports", "id", begin=begin), first)
 
 
 class Damage:

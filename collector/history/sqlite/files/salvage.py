@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
@@ -194,43 +195,57 @@ def _open(work: str) -> sqlite3.Connection:
 # --- Tables ---------------------------------------------------------------------------------------------
 
 
+class _TableCopy:
+    """Copies the rows of a table one by one, as there may be very many."""
+
+    def __init__(self, source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> None:
+        self._source, self._target = source, target
+        columns = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
+        names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
+        # Names of our own. A row may be read again, from the other side of what cannot be read.
+        self._insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - see above
+        self._select = f"SELECT {names} FROM {table} WHERE checksum IS ({CHECKED[table]})"  # noqa: S608 - see above
+
+    def copy(self, where: str, *given: int) -> bool:
+        """Copy rows; False if some cannot be read."""
+        is_complete = True
+
+        def rows() -> Iterator[Row]:
+            nonlocal is_complete
+            try:
+                yield from self._source.execute(f"{self._select} AND {where}", given)
+            except _UNREADABLE:
+                is_complete = False
+
+        self._target.executemany(self._insert, rows())
+        return is_complete
+
+    def copy_both_ends(self, where: str, order: str) -> None:
+        """Copy the rows up to the first that cannot be read, and from the end down to the last."""
+        backwards = ", ".join(f"{each} DESC" for each in order.split(", "))
+        if not self.copy(f"{where} ORDER BY {order}"):
+            self.copy(f"{where} ORDER BY {backwards}")
+
+
 def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> None:
-    checked = f"checksum IS ({CHECKED[table]})"
-    columns = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
-    names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
-    # Names of our own.
-    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - see above
-    select = f"SELECT {names} FROM {table} WHERE {checked}"  # noqa: S608 - see above
-    for rows in _rows_of(source, table, select):
-        target.executemany(insert, rows)
-
-
-def _rows_of(source: sqlite3.Connection, table: str, select: str) -> Iterator[Sequence[Row]]:
-    if table in _KEYS:
-        yield from _in_ranges(source, table, _KEYS[table], "1", select)
-    elif table in ACCOUNTS:
+    rows = _TableCopy(source, target, table)
+    if table in ACCOUNTS:
         for step in (FINE_SECONDS, COARSE_SECONDS):
-            yield from _in_ranges(source, table, "bucket", f"step = {step}", select)
+            _copy_ranges(source, rows, table, "bucket", f"step = {step}")
+    elif table in _KEYS:
+        _copy_ranges(source, rows, table, _KEYS[table], "1")
     else:
-        yield _from_both_ends(source, select, "kind, key")
+        rows.copy_both_ends("1", "kind, key")
 
 
-def _in_ranges(
-    source: sqlite3.Connection, table: str, key: str, where: str, select: str
-) -> Iterator[Sequence[Row]]:
-    def read(low: int, high: int) -> Sequence[Row]:
-        query = f"{select} AND {where} AND {key} BETWEEN ? AND ?"
-        return source.execute(query, (low, high - 1)).fetchall()
-
-    def read_rest(only: int) -> Sequence[Row]:
-        if table not in _PLACES:
-            return ()
-        return _from_both_ends(source, f"{select} AND {where} AND {key} = {only}", _PLACES[table])
-
+def _copy_ranges(source: sqlite3.Connection, rows: _TableCopy, table: str, key: str, where: str) -> None:
     for low in key_ranges(source, table, key, where):
-        yield from _halving(read, read_rest, low, low + PIECE_ROWS)
+        for only in _halved(partial(rows.copy, f"{where} AND {key} BETWEEN ? AND ?"), low):
+            if table in _PLACES:
+                rows.copy_both_ends(f"{where} AND {key} = {only}", _PLACES[table])
 
 
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _PLACES = {
     "node_rollups": "node_id",
     "container_rollups": "container_id",
@@ -239,50 +254,32 @@ _PLACES = {
 """The order of the rows that share a number."""
 
 
-def _halving(
-    read: Callable[[int, int], Sequence[Row]], read_rest: Callable[[int], Sequence[Row]], low: int, high: int
-) -> Iterator[Sequence[Row]]:
-    pieces = [(low, high)]
+def _halved(copy: Callable[[int, int], bool], low: int) -> Iterator[int]:
+    """Copy a range of keys, or as many parts of it as can be read; yields the keys that cannot."""
+    pieces = [(low, low + PIECE_ROWS)]
     while pieces:
         low, high = pieces.pop()
-        rows = _tried(read, low, high)
-        if rows is not None:
-            yield rows
-        elif high - low > 1:
+        if copy(low, high - 1):
+            continue
+        if high - low > 1:
             middle = (low + high) // 2
             pieces += [(low, middle), (middle, high)]
         else:
-            yield read_rest(low)
-
-
-def _tried(read: Callable[[int, int], Sequence[Row]], low: int, high: int) -> Sequence[Row] | None:
-    try:
-        return read(low, high)
-    except (sqlite3.Error, UnicodeDecodeError, OverflowError):
-        return None
-
-
-def _from_both_ends(source: sqlite3.Connection, select: str, order: str) -> Sequence[Row]:
-    """The rows up to the first that cannot be read, and from the end down to the last."""
-    found: dict[Row, None] = {}
-    for direction in ("ASC", "DESC"):
-        keys = ", ".join(f"{each} {direction}" for each in order.split(", "))
-        try:
-            for row in source.execute(f"{select} ORDER BY {keys}"):
-                found[row] = None
-        except (sqlite3.Error, UnicodeDecodeError, OverflowError):
-            continue
-        break
-    return list(found)
+            yield low
 
 
 def _copy_reports(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    def read(low: int, high: int) -> Sequence[Row]:
-        return [(each,) for each in read_reports(source, low, high) if each.is_whole]
+    def copy(first: int, last: int) -> bool:
+        try:
+            reports = [each for each in read_reports(source, first, last + 1) if each.is_whole]
+        except _UNREADABLE:
+            return False
+        _insert_reports(target, reports)
+        return True
 
     for low in key_ranges(source, "reports", "id"):
-        for rows in _halving(read, lambda _: (), low, low + PIECE_ROWS):
-            _insert_reports(target, [report for (report,) in rows])
+        for _ in _halved(copy, low):
+            pass
 
 
 def _insert_reports(target: sqlite3.Connection, reports: Iterable[StoredReport]) -> None:

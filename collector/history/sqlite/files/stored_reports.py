@@ -50,14 +50,16 @@ def read_reports(connection: sqlite3.Connection, low: int, high: int) -> Iterato
         yield StoredReport(tuple(row), checksum, nodes.get(number), containers[number], events[number])
 
 
-def key_ranges(connection: sqlite3.Connection, table: str, key: str, where: str = "1") -> Iterator[int]:
-    """Where ranges of `PIECE_ROWS` keys begin, so that all that can be read of a table is in one of them.
+def key_ranges(
+    connection: sqlite3.Connection, table: str, key: str, where: str = "1", begin: int = 0
+) -> Iterator[int]:
+    """Where ranges of `PIECE_ROWS` keys begin, so that all from a key on that can be read is in one of them.
 
     What cannot be read is skipped from below, and from above if that finds no end. Keys are not trusted: a
     damaged one may be any number.
     """
     query = f"SELECT {key} FROM {table} WHERE {where} AND {key}"  # noqa: S608 - our own
-    low = misses = 0
+    low, misses = begin, 0
     while misses < _MOST_MISSES:
         try:
             row = connection.execute(f"{query} >= ? ORDER BY {key} LIMIT 1", (low,)).fetchone()

@@ -27,6 +27,7 @@ from collector.main import restore, restore_usage, running
 from collector.observe.registry import Registry
 from collector.runtime.analysis import restored_analysis
 from collector.runtime.parts import Core
+from collector.runtime.revocation import Revocations
 from collector.serve.ingest import store_reports
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, partial_report, settings, state
 from tests.collector.features.promises.tracking.builders import note_silence, promised, seconds
@@ -111,7 +112,7 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
         async with open_history(config, Outages()) as history:
             core = Core(config, Registry(config), history, lambda: cluster.now)
             await restore(core)
-            await restore_usage(core, await restored_analysis(core))
+            await restore_usage(core, await restored_analysis(core), Revocations(core, frozenset))
             for registry in (core.registry, undisturbed):
                 registry.liveness.restored_at = 0.0
                 note_silence(registry, cluster.now)

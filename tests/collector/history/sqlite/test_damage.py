@@ -4,6 +4,8 @@ import os
 import shutil
 import sqlite3
 import struct
+import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -16,7 +18,7 @@ from collector import config
 from collector.common.errors import HistoryUnavailable
 from collector.history.interface import GroupBy
 from collector.history.sqlite.files import connection
-from collector.history.sqlite.files.damage import FileWatch, find_damage
+from collector.history.sqlite.files.damage import FileWatch, damage_marker, find_damage
 from collector.history.sqlite.history import History, open_sqlite
 from collector.main import running
 from collector.runtime.retention import check_history
@@ -278,3 +280,63 @@ async def test_a_deleted_file_that_is_put_back_is_used_again(tmp_path: Path) -> 
             await history.add([report(sequence=2)], START)
         (tmp_path / "elsewhere.db").rename(path)
         assert await history.add([report(sequence=2)], START) == [True]
+
+
+@pytest.mark.slow
+def test_the_check_of_a_large_file_ends_in_time_and_takes_nothing_unread_for_damage(tmp_path: Path) -> None:
+    with closing(connection.open_for_writing(str(tmp_path / "history.db"))) as history:
+        history.execute("BEGIN")
+        history.executemany(
+            "INSERT INTO events (report_id, number, at, body)"
+            " VALUES (?, 1, 0, CAST(zeroblob(4000000) AS TEXT))",
+            ((number,) for number in range(40)),
+        )
+        history.execute("COMMIT")
+        began = time.monotonic()
+        assert history.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+        whole_seconds = time.monotonic() - began
+        began = time.monotonic()
+        assert find_damage(history, whole_seconds / 10) is None
+        assert time.monotonic() - began < whole_seconds / 2
+
+
+async def test_after_a_whole_check_without_damage_the_next_start_checks_no_more_than_usual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 20)
+    damage_marker(str(path)).touch()
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("nobody is answered meanwhile"))
+    async with opened(path) as history:
+        assert history.stats().reports == 40
+    assert not damage_marker(str(path)).exists()
+
+
+@pytest.mark.slow
+async def test_salvage_holds_few_rows_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 3)
+    with closing(connection.open_for_writing(str(path))) as history:
+        history.execute("BEGIN")
+        history.execute("INSERT INTO boots (id, node_id, name, last_used_at) VALUES (99, 1, 'other', 0)")
+        history.executemany(
+            "INSERT INTO containers (id, node_id, runtime_id, last_used_at, checksum)"
+            " VALUES (?1, 1, ?1, 0, row_checksum(1, CAST(?1 AS TEXT), NULL, NULL))",
+            ((container,) for container in range(1000, 1400)),
+        )
+        history.executemany(
+            "INSERT INTO container_rollups (step, bucket, container_id, seconds) VALUES (300, ?, ?, 300)",
+            ((bucket, container) for bucket in range(100) for container in range(1000, 1400)),
+        )
+        history.execute("COMMIT")
+    tracemalloc.start()
+    try:
+        async with opened(path) as repaired:
+            assert repaired.stats().reports == 6
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT count(*) FROM boots WHERE id = 99").fetchone() == (0,)
+        assert other.execute("SELECT count(*) FROM container_rollups").fetchone() > (40_000,)
+    assert most_bytes < 4 << 20
