@@ -8,7 +8,7 @@ import pytest
 from collector.analysis.bottlenecks import BottleneckKind
 from collector.features.sizing.jobs import SizingJob
 from tests.collector.builders import START, partial_report
-from tests.collector.small_cluster import HEARTBEAT, SmallCluster, heartbeat, small_cluster, usage_of
+from tests.collector.features.small_cluster import HEARTBEAT, SmallCluster, heartbeat, small_cluster, usage_of
 from wire.messages import ContainerUsage, Event, EventKind
 from wire.resources import Quantities
 from wire.sketch import Sketch, bin_of

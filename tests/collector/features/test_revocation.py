@@ -9,7 +9,7 @@ import pytest
 
 from collector.runtime.revocation import Revocations
 from tests.collector.builders import Clock
-from tests.collector.small_cluster import (
+from tests.collector.features.small_cluster import (
     SNAPSHOT_SECONDS,
     SmallCluster,
     heartbeat,
