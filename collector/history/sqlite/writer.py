@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from collector.analysis.usage import report_bucket
 from collector.history.interface import UsageKey, UsageTotal, is_pulled
 from collector.history.sqlite.files.checksums import report_checksum
-from collector.history.sqlite.files.counts import CountsFile
+from collector.history.sqlite.files.counts import Counts, CountsFile
 from collector.history.sqlite.files.damage import is_damage
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
@@ -259,12 +259,14 @@ class SqliteWriter:
         changes = self._connection.total_changes
         try:
             yield
-            has_changed = self._connection.total_changes != changes
-            if has_changed:
+            counts = None
+            if self._connection.total_changes != changes:
                 self._connection.execute(NEXT_COMMIT)
+                # Before the commit: afterwards, this would take another transaction, and three times as long.
+                counts = Counts.read(self._connection)
             self._connection.execute("COMMIT")
-            if has_changed and self._counts is not None:
-                self._counts.write(self._connection)
+            if counts is not None and self._counts is not None:
+                self._counts.write(counts)
         except BaseException:
             # A full disk may have rolled back already. Ids given since are void either way.
             if self._connection.in_transaction:

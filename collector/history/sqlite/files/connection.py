@@ -261,7 +261,7 @@ def repair_file(path: str) -> sqlite3.Connection:
             f" or {_CHOOSE}"
         ) from error
     with closing(CountsFile(path)) as counts:
-        counts.write(target)
+        counts.write(Counts.read(target))
     damage_marker(path).unlink(missing_ok=True)
     log.warning("repaired the history: %s. The damaged file is %s", salvaged.sentence(), aside)
     return target

@@ -63,9 +63,9 @@ class CountsFile:
     def __init__(self, path: str) -> None:
         self._file = os.open(counts_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Copy the counts; a disk that is full does not matter until there is damage."""
-        text = msgspec.json.encode(Counts.read(connection))
+    def write(self, counts: Counts) -> None:
+        """Store the counts; a disk that is full does not matter until there is damage."""
+        text = msgspec.json.encode(counts)
         with suppress(OSError):
             os.pwrite(self._file, (text + b" %08x" % crc32(text)).ljust(_LENGTH - 1) + b"\n", 0)
 
