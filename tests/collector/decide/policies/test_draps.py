@@ -436,7 +436,7 @@ def test_alerts_about_use_are_left_to_a_policy_on_the_timer_that_decides_how_ful
     assert plan.left == (
         "the alert about cpu of full is about its use: the policy on the timer decides how full nodes are",
     )
-    other_timers = (None, resolve("genpack", {}, "rebalance"), alone)
+    other_timers = (None, alone)
     assert all(beside_timer(alone, timer, {}) is alone for timer in other_timers)
     told = {"usage_alerts": True}
     assert beside_timer(resolve("draps", told), resolve("least-watts", {}), told) == resolve("draps", told)
