@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.common.arrays import Codes, Flags, Floats
+from collector.common.arrays import Codes, Flags, Floats, Numbers
 from collector.common.liveness import Liveness, LivenessRule
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
@@ -17,9 +17,10 @@ from collector.observe.entries import TrackedNode
 from collector.observe.table import Table, column, resources
 from collector.observe.traits import NodeTraits, node_traits
 from collector.observe.windows import UsageWindows
+from collector.snapshot.columns import selected
 from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
 from collector.snapshot.tables import BUSY_CPU_RATIO, Generation
-from wire.messages import Alert, NodeState, PowerCurve
+from wire.messages import Alert, NodePower, NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 
 _BUSY_DISK_RATIO = 0.5
@@ -64,10 +65,17 @@ class NodeColumns:
     capacity: Floats = resources()
     used: Floats = resources()
     reported_watts: Floats = column()
+    idle_watts: Floats = column()
+    system_watts: Floats = column()
+    error_ratio: Floats = column()
+    """Expected relative error of its power."""
     busy: Floats = resources()
     last_report_at: Floats = column(0.0)
     """By the collector's clock."""
     beacon_seconds: Floats = column(0.0)
+    complete: Flags = column(blank=False, dtype=np.bool_)
+    containers: Numbers = column(0, np.int64)
+    """How many run."""
     on: Flags = column(blank=True, dtype=np.bool_)
     accepts: Flags = column(blank=True, dtype=np.bool_)
     generation: Codes = column(Generation.ANY, np.int8)
@@ -81,6 +89,24 @@ class NodeColumns:
     by_time: Flags = resources(blank=False, dtype=np.bool_)
     power: Floats = column(width=CURVE_WIDTH)
     """The rows of its `PowerCurves`."""
+
+
+def _put_power(columns: NodeColumns, row: int, power: NodePower | None) -> None:
+    columns.reported_watts[row] = np.nan if power is None else power.watts
+    columns.idle_watts[row] = np.nan if power is None else power.idle_watts
+    columns.system_watts[row] = np.nan if power is None else power.system_watts
+    columns.error_ratio[row] = np.nan if power is None else power.error_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNodes:
+    """All nodes now, by name; a row of each column is a node."""
+
+    names: tuple[str, ...]
+    liveness: Codes
+    search_texts: tuple[str, ...]
+    """Name and labels of each node, in lower case."""
+    columns: NodeColumns
 
 
 @dataclass(slots=True)
@@ -108,6 +134,7 @@ class NodeTable:
         self.windows = UsageWindows()
         self.version = 0
         """Incremented when a label changes."""
+        self._search_texts: tuple[tuple[int, int], tuple[str, ...]] = ((-1, -1), ())
 
     def row(self, node: str) -> int | None:
         entry = self._nodes.get(node)
@@ -116,22 +143,33 @@ class NodeTable:
     def labels(self, node: str) -> Mapping[str, str]:
         return self._nodes[node].traits.labels
 
+    def listed(self, now: float, rule: LivenessRule) -> ListedNodes:
+        order = self.table.order()
+        columns, names = selected(self.table.columns, order), self.table.names(order)
+        version = self.table.version, self.version
+        if self._search_texts[0] != version:
+            self._search_texts = version, tuple(_search_text(name, self.labels(name)) for name in names)
+        liveness = rule.column(now, columns.last_report_at, columns.beacon_seconds)
+        return ListedNodes(names, liveness, self._search_texts[1], columns)
+
     def apply(self, name: str, tracked: TrackedNode, changes: NodeChanges, failures: int) -> int:
         """Apply the changes of a report with this many failed containers; returns the row of its node."""
         entry = self._nodes.get(name) or self._add(name)
         row, columns, at = entry.row, self.table.columns, tracked.last_report_at
         columns.last_report_at[row] = at
         columns.beacon_seconds[row] = tracked.beacon_seconds
+        columns.complete[row] = tracked.run.is_complete
+        columns.containers[row] = len(tracked.run.containers)
         state, is_new_run = changes.state, changes.is_new_run
         if is_new_run:
             columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
-            columns.reported_watts[row] = np.nan
+            _put_power(columns, row, None)
             self._put_curve(entry, None)
         if state is not None:
             columns.used[row] = state.used.values
             columns.capacity[row] = state.capacity.values
             columns.busy[row] = busy_ratios(state)
-            columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
+            _put_power(columns, row, state.power)
         if state is not None or is_new_run:
             window_seconds = 0.0 if state is None else state.window_seconds
             self.windows.put((row,), np.array([_ratios(state)]), at, (window_seconds,))
@@ -220,3 +258,7 @@ class NodeTable:
     def _put_curve(self, entry: _Node, curve: PowerCurve | None) -> None:
         entry.curve = curve
         self.table.columns.power[entry.row] = curve_row(curve)
+
+
+def _search_text(name: str, labels: Mapping[str, str]) -> str:
+    return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()

@@ -7,7 +7,6 @@ registry belongs to the loop. The worker computes. Each result replaces the whol
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -149,7 +148,7 @@ class AnalysisJob:
         """Detect bottlenecks, and return those that opened or closed."""
         now = self._core.clock()
         refused = tuple(self._refused(now))
-        await self._count_energy(now)
+        self._count_energy(now)
         added = [each for module in extensions("findings") for each in await module.findings(self._core)]
         snapshot = await asyncio.to_thread(self._core.registry.tables.snapshot, now)
         of_nodes = await self._core.worker.run(findings, snapshot)
@@ -179,16 +178,10 @@ class AnalysisJob:
                 await asyncio.sleep(0)
         yield observed
 
-    async def _count_energy(self, now: float) -> None:
-        """Count the energy of services, a few nodes at a time, since this reads all containers."""
+    def _count_energy(self, now: float) -> None:
+        """Count the energy of services."""
         registry = self._core.registry
-        watts: defaultdict[str, float] = defaultdict(float)
-        names = registry.names()
-        for start in range(0, len(names), _NODES_AT_ONCE):
-            for service, more in registry.service_watts(now, names[start : start + _NODES_AT_ONCE]).items():
-                watts[service] += more
-            await asyncio.sleep(0)
-        registry.service_energy.update(watts, self._core.clock())
+        registry.service_energy.update(registry.tables.service_watts(now), self._core.clock())
 
     def _refused(self, now: float) -> Iterator[Finding]:
         """Return findings about nodes that exceeded a limit, or whose name two agents use."""

@@ -96,7 +96,7 @@ async def services(core: Core, query: ServicesQuery) -> ServicePage:
     if query.order == "name" and not query.reverse:
         found, after = _BY_NAME.page(matching[query.offset :], query)
     elif query.order == "watts":
-        watts = core.registry.service_watts(core.clock(), core.registry.names())
+        watts = core.registry.tables.service_watts(core.clock())
         found, after = sort_page(matching, lambda each: watts.get(each.name), query)
     else:
         found, after = sort_page(matching, _ORDERS[query.order], query)
