@@ -9,7 +9,7 @@ from threading import Lock
 import numpy as np
 
 from collector.analysis.usage import to_quantities
-from collector.common.arrays import Flags, Floats, Rows
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.extensions import extend
 from collector.common.liveness import Liveness, LivenessRule
 from collector.common.orchestrator import NodeView
@@ -29,7 +29,7 @@ from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.experience import Experience
 from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
-from wire.messages import Alert
+from wire.messages import Alert, ContainerState
 from wire.resources import Quantities, Resource
 
 _LAXEST_CLASS = 4
@@ -289,6 +289,18 @@ class LiveTables:
         with self._lock:
             return self._tasks.texts.search(text) is not None
 
+    def running_of(self, services: Collection[str], now: float) -> list[ContainerState]:
+        """The containers of these services on nodes that are not down."""
+        with self._lock:
+            rows = self._tasks.find_rows(services, None, None)
+            is_down = self._liveness(now) == Liveness.DOWN
+            rows = rows[~is_down[self._tasks.table.columns.node[rows]]]
+            return [each.state for each in self._tasks.reported(rows, self._tasks.texts.changes)]
+
+    def _liveness(self, now: float) -> Codes:
+        nodes = self._nodes.table.columns
+        return self.liveness.column(now, nodes.last_report_at, nodes.beacon_seconds)
+
     def list_tasks(  # noqa: PLR0913 - filters
         self,
         *,
@@ -358,12 +370,12 @@ class LiveTables:
     def service_watts(self, now: float) -> dict[str, float]:
         """Power of the services on nodes that are not down."""
         with self._lock:
-            nodes, tasks, services = self._nodes.table, self._tasks.table.columns, self._tasks.services
-            is_down = self.liveness.column(now, nodes.columns.last_report_at, nodes.columns.beacon_seconds)
+            tasks, services = self._tasks.table.columns, self._tasks.services
             rows = np.flatnonzero((tasks.service != NOWHERE) & ~np.isnan(tasks.watts))
-            rows = rows[is_down[tasks.node[rows]] != Liveness.DOWN]
-            totals = np.bincount(tasks.service[rows], tasks.watts[rows], services.size)
-            found = np.unique(tasks.service[rows])
+            rows = rows[self._liveness(now)[tasks.node[rows]] != Liveness.DOWN]
+            service = tasks.service[rows]
+            totals = np.bincount(service, tasks.watts[rows], services.size)
+            found = np.flatnonzero(np.bincount(service))
             return dict(zip(services.names(found), totals[found].tolist(), strict=True))
 
     def labels(self, node: str) -> Mapping[str, str]:

@@ -115,6 +115,8 @@ class _Node:
 
     row: int
     curve: PowerCurve | None = None
+    search_text: str = ""
+    """Name and labels, in lower case."""
     traits: NodeTraits = NodeTraits({}, Generation.ANY, accepts=True)  # noqa: RUF009 - never changed
 
 
@@ -148,7 +150,7 @@ class NodeTable:
         columns, names = selected(self.table.columns, order), self.table.names(order)
         version = self.table.version, self.version
         if self._search_texts[0] != version:
-            self._search_texts = version, tuple(_search_text(name, self.labels(name)) for name in names)
+            self._search_texts = version, tuple(self._nodes[name].search_text for name in names)
         liveness = rule.column(now, columns.last_report_at, columns.beacon_seconds)
         return ListedNodes(names, liveness, self._search_texts[1], columns)
 
@@ -249,6 +251,8 @@ class NodeTable:
         entry.traits = node_traits(
             node, self._rules, status.labels, runs_collector=self._runs_collector(node)
         )
+        labels = (f"{key}={value}" for key, value in entry.traits.labels.items())
+        entry.search_text = "\n".join((node, *labels)).casefold()
         columns = self.table.columns
         columns.generation[entry.row] = entry.traits.generation
         columns.accepts[entry.row] = entry.traits.accepts and status.accepts
@@ -258,7 +262,3 @@ class NodeTable:
     def _put_curve(self, entry: _Node, curve: PowerCurve | None) -> None:
         entry.curve = curve
         self.table.columns.power[entry.row] = curve_row(curve)
-
-
-def _search_text(name: str, labels: Mapping[str, str]) -> str:
-    return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()

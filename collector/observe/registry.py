@@ -277,6 +277,8 @@ class Registry:
 
     def _alerts(self) -> Iterator[tuple[TrackedNode, ReportedAlert, AlertState]]:
         for entry in self._entries.values():
+            if not entry.alerts:
+                continue
             for reported, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until):
                 yield entry, reported, AlertState.OPEN if is_open else AlertState.CLOSED
 

@@ -154,7 +154,10 @@ class TaskTable:
         columns = self.table.columns
         matching: Flags = columns.node != NOWHERE
         if services is not None:
-            matching &= np.isin(columns.service, self._services.rows(services))
+            # The last flag is for tasks without a service.
+            is_wanted = np.zeros(self.services.size + 1, dtype=np.bool_)
+            is_wanted[self._services.rows(services)] = True
+            matching &= is_wanted[columns.service]
         if name is not None:
             matching &= columns.name == name
         if group is not None:

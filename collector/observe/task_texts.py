@@ -99,7 +99,9 @@ class TaskTexts:
         """For some rows, the place of one of their `ORDER_TEXTS` among all, in any case; -1 without it."""
         table: Table[Any] = self._texts.table
         ranks = np.append(places(table.order(), table.size), NOWHERE)
-        return ranks[self._columns.order[rows, ORDER_TEXTS.index(text)]]
+        of_task: Rows = self._columns.order[:, ORDER_TEXTS.index(text)]
+        found: Rows = ranks[of_task[rows]]
+        return found
 
     def search(self, text: str) -> Flags | None:
         """Which rows contain a text, in any case; None if more is to be searched than at once: call again."""

@@ -148,7 +148,7 @@ class AnalysisJob:
         """Detect bottlenecks, and return those that opened or closed."""
         now = self._core.clock()
         refused = tuple(self._refused(now))
-        self._count_energy(now)
+        await self._count_energy(now)
         added = [each for module in extensions("findings") for each in await module.findings(self._core)]
         snapshot = await asyncio.to_thread(self._core.registry.tables.snapshot, now)
         of_nodes = await self._core.worker.run(findings, snapshot)
@@ -178,10 +178,11 @@ class AnalysisJob:
                 await asyncio.sleep(0)
         yield observed
 
-    def _count_energy(self, now: float) -> None:
+    async def _count_energy(self, now: float) -> None:
         """Count the energy of services."""
         registry = self._core.registry
-        registry.service_energy.update(registry.tables.service_watts(now), self._core.clock())
+        watts = await asyncio.to_thread(registry.tables.service_watts, now)
+        registry.service_energy.update(watts, self._core.clock())
 
     def _refused(self, now: float) -> Iterator[Finding]:
         """Return findings about nodes that exceeded a limit, or whose name two agents use."""

@@ -1,5 +1,6 @@
 """Nodes, and the error for an unknown one."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
@@ -32,6 +33,7 @@ Window = Annotated[
 ]
 WINDOW_SECONDS = 300.0
 """The default heartbeat interval of agents, so that a mean rarely covers a single sample."""
+_NODES_AT_ONCE = 25
 
 
 class NodeAvailability(Struct, frozen=True, kw_only=True):
@@ -194,12 +196,15 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
         places, after = sort_page(matching, None if values is None else values.__getitem__, query)
         page = [listed.names[place] for place in places]
     free, now = await _availability(core, page), core.clock()
-    # All at once: while the history is read, nodes may be removed.
-    found = [
-        describe_node(core.registry, each, now, availability=free.get(name))
-        for name in page
-        for each in core.registry.nodes(now, node=name)
-    ]
+    found = []
+    for place, name in enumerate(page, 1):
+        # While others are answered, and while the history is read, nodes may be removed.
+        found += [
+            describe_node(core.registry, each, now, availability=free.get(name))
+            for each in core.registry.nodes(now, node=name)
+        ]
+        if place % _NODES_AT_ONCE == 0:
+            await asyncio.sleep(0)
     if query.means:
         window_ends = [each for name in page for each in core.registry.window_ends(now, node=name)]
         means = await core.history.means(SubjectKind.NODE, query.window_seconds, window_ends)

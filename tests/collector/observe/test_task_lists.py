@@ -65,6 +65,7 @@ def test_lists_equal_those_made_by_hand(
     assert [each.node for each in listed] == [node for node, _ in expected]
     assert {(each.node, each.state.id) for each in listed} == {(node, each.id) for node, each in expected}
     value = VALUES[order]
+    wanted: dict[str, Any]
     for wanted, some in (
         ({}, listed),
         ({"search": text}, [each for each in listed if contains(each, text)]),
