@@ -368,11 +368,15 @@ class LiveTables:
             return self._nodes.listed(now, self.liveness)
 
     def service_watts(self, now: float) -> dict[str, float]:
-        """Power of the services on nodes that are not down."""
+        """Power of the services on nodes that are not down.
+
+        If an orchestrator runs the service, only the containers that it lists count.
+        """
         with self._lock:
             tasks, services = self._tasks.table.columns, self._tasks.services
             rows = np.flatnonzero((tasks.service != NOWHERE) & ~np.isnan(tasks.watts))
             rows = rows[self._liveness(now)[tasks.node[rows]] != Liveness.DOWN]
+            rows = rows[~self._tasks.are_unconfirmed(rows)]
             service = tasks.service[rows]
             totals = np.bincount(service, tasks.watts[rows], services.size)
             found = np.flatnonzero(np.bincount(service))

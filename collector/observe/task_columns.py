@@ -267,14 +267,21 @@ class TaskTable:
         return task_traits({**state.labels, **service_labels}, self._default_class)
 
     def unconfirmed(self, node: str) -> set[str]:
-        columns, rows = self.table.columns, self._rows.get(node, {})
-        of_node = np.fromiter(rows.values(), np.intp, len(rows))
-        claimed = ~columns.is_orchestrated[of_node]
-        if not claimed.any() or not columns.is_orchestrated.any():
-            return set()
-        managed = np.unique(columns.service[columns.is_orchestrated])
-        claimed &= np.isin(columns.service[of_node], managed[managed != NOWHERE])
+        rows = self._rows.get(node, {})
+        claimed = self.are_unconfirmed(np.fromiter(rows.values(), np.intp, len(rows)))
         return {name for name, is_claimed in zip(rows, claimed.tolist(), strict=True) if is_claimed}
+
+    def are_unconfirmed(self, rows: Rows) -> Flags:
+        """Which of these name a service of an orchestrator, which does not list them."""
+        columns = self.table.columns
+        claimed = ~columns.is_orchestrated[rows]
+        if claimed.any() and columns.is_orchestrated.any():
+            # The last flag is for tasks without a service.
+            is_managed = np.zeros(self.services.size + 1, dtype=np.bool_)
+            is_managed[columns.service[columns.is_orchestrated]] = True
+            is_managed[NOWHERE] = False
+            return claimed & is_managed[columns.service[rows]]
+        return np.zeros(rows.size, dtype=np.bool_)
 
     def nodes_sharing_containers(self, node: str) -> Counter[str]:
         shared = self._rows.get(node, {}).keys() & self._shared.keys() if self._shared else ()

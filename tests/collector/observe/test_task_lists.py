@@ -65,12 +65,12 @@ def test_lists_equal_those_made_by_hand(
     assert [each.node for each in listed] == [node for node, _ in expected]
     assert {(each.node, each.state.id) for each in listed} == {(node, each.id) for node, each in expected}
     value = VALUES[order]
-    wanted: dict[str, Any]
-    for wanted, some in (
+    cases: list[tuple[dict[str, Any], list[ReportedTask]]] = [
         ({}, listed),
         ({"search": text}, [each for each in listed if contains(each, text)]),
         ({"tier": text}, [each for each in listed if each.state.labels == {"tier": text}]),
-    ):
+    ]
+    for wanted, some in cases:
         known = sorted((each for each in some if value(each) is not None), key=value, reverse=reverse)
         unknown = [each for each in some if value(each) is None]
         assert listed_tasks(registry, **wanted) == some
