@@ -1,4 +1,6 @@
-"""Names of the arrays that columns consist of."""
+"""Names of the arrays that columns consist of, and their values for the API."""
+
+from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +10,8 @@ Numbers = NDArray[np.int64]
 Codes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+
+
+def known(values: Floats) -> list[float | None]:
+    """The values; None where they are unknown."""
+    return [None if isnan(each) else each for each in values.tolist()]

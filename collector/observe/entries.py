@@ -66,11 +66,16 @@ class NodeEntry:
     last_report_at: float
     """By the collector's clock."""
     run: AgentRun
-    usage: Mapping[str, UsageRing]
+    tracker: UsageTracker
+
+    @property
+    def usage(self) -> Mapping[str, UsageRing]:
+        """The usage of its containers, by id."""
+        return self.tracker.current()
 
     def usage_of(self, container: str) -> UsageRing:
         """The usage of one of its containers, by id; empty before its first histogram arrives."""
-        return self.usage.get(container, NO_USAGE)
+        return self.tracker.current_of(container) or NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)

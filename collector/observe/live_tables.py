@@ -2,39 +2,40 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 
 from collector.analysis.usage import to_quantities
-from collector.common.arrays import Flags, Floats, Rows
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.extensions import extend
-from collector.common.liveness import LivenessRule
+from collector.common.liveness import Liveness, LivenessRule
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage
 from collector.history.timeline import BucketSums
 from collector.observe.agent_run import NodeChanges
 from collector.observe.entries import TrackedNode
-from collector.observe.node_columns import NodeTable
+from collector.observe.node_columns import ListedNodes, NodeTable
 from collector.observe.parts import LivePart
 from collector.observe.snapshots import SnapshotBuilder
 from collector.observe.table import places
-from collector.observe.task_columns import TaskTable
-from collector.observe.task_lists import TaskList
+from collector.observe.task_columns import ReportedTask, TaskTable
+from collector.observe.task_lists import TaskList, TaskOrder
 from collector.observe.updates import GENERATION_LABELS, REGION_LABELS, Allocation, NodePlacement, Succession
 from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.experience import Experience
 from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
-from wire.messages import Alert
+from wire.messages import Alert, ContainerState
 from wire.resources import Quantities, Resource
 
 _LAXEST_CLASS = 4
 _GROUPS_AT_ONCE = 500
 _ROWS_AT_ONCE = 5_000
+_ROW_BITS = 32
 _SHORT_ID = re.compile("[0-9a-f]{12}")
 """The host name inside a container is the beginning of its id."""
 
@@ -276,35 +277,76 @@ class LiveTables:
     ) -> dict[str, list[str]]:
         """Ids by node of the containers of these services, with this name, in this group; None is any."""
         with self._lock:
-            tasks = self._tasks.reported(self._tasks.find_rows(services, name, group))
+            rows = self._tasks.find_rows(services, name, group)
+            tasks = self._tasks.reported(rows, self._tasks.texts.changes)
         found: dict[str, list[str]] = {}
         for task in tasks:
             found.setdefault(task.node, []).append(task.state.id)
         return found
 
-    def list_tasks(
+    def search_tasks(self, text: str) -> bool:
+        """Search some containers for a text, before `list_tasks`; returns whether all are searched."""
+        with self._lock:
+            return self._tasks.texts.search(text) is not None
+
+    def running_of(self, services: Collection[str], now: float) -> list[ContainerState]:
+        """The containers of these services on nodes that are not down."""
+        with self._lock:
+            rows = self._tasks.find_rows(services, None, None)
+            is_down = self._liveness(now) == Liveness.DOWN
+            rows = rows[~is_down[self._tasks.table.columns.node[rows]]]
+            return [each.state for each in self._tasks.reported(rows, self._tasks.texts.changes)]
+
+    def _liveness(self, now: float) -> Codes:
+        nodes = self._nodes.table.columns
+        return self.liveness.column(now, nodes.last_report_at, nodes.beacon_seconds)
+
+    def list_tasks(  # noqa: PLR0913 - filters
         self,
         *,
         node: str | None = None,
         service: str | None = None,
         name: str | None = None,
         group: int | None = None,
+        search: str | None = None,
+        order: TaskOrder | None = None,
     ) -> TaskList:
         """The containers on this node, of this service, with this name, in this group; None is any.
 
-        They are sorted by the names of their nodes.
+        They are sorted by the names of their nodes. `search` looks at their name, service, image, node and
+        id, in any case.
         """
         with self._lock:
             rows = self._tasks.find_rows(None if service is None else (service,), name, group)
-            nodes = self._nodes.table
-            of_node = self._tasks.table.columns.node[rows]
+            if search:
+                while (matching := self._tasks.texts.search(search)) is None:
+                    pass
+                rows = rows[matching[rows]]
+            nodes, columns = self._nodes.table, self._tasks.table.columns
             if node is not None:
                 row = self._nodes.row(node)
-                rows = rows[of_node == (NOWHERE if row is None else row)]
+                rows = rows[columns.node[rows] == (NOWHERE if row is None else row)]
             else:
-                rows = rows[np.argsort(places(nodes.order(), nodes.size)[of_node], kind="stable")]
-            columns = self._tasks.table.columns
-            return TaskList(self._tasks.reported(rows), columns.used[rows], columns.watts[rows])
+                # Numbers sort faster than places by numbers.
+                place = places(nodes.order(), nodes.size)[columns.node[rows]]
+                rows = np.sort(place << _ROW_BITS | rows) & ((1 << _ROW_BITS) - 1)
+            return TaskList(rows, self._tasks.order_values(order, rows), self._tasks.texts.changes)
+
+    def labelled(self, tasks: TaskList, is_labelled: Callable[[Mapping[str, str]], bool]) -> TaskList:
+        """The listed containers whose labels match."""
+        found = []
+        for start in range(0, tasks.rows.size, _ROWS_AT_ONCE):
+            some = np.arange(start, min(start + _ROWS_AT_ONCE, tasks.rows.size))
+            with self._lock:
+                some = some[self._tasks.texts.unchanged(tasks.rows[some], tasks.changes)]
+                reported = self._tasks.reported(tasks.rows[some], tasks.changes)
+            found.append(some[[is_labelled(each.state.labels) for each in reported]])
+        return tasks.at(np.concatenate(found)) if found else tasks
+
+    def reported(self, tasks: TaskList, rows: Rows) -> list[ReportedTask]:
+        """The listed containers in some rows, without those that ended since."""
+        with self._lock:
+            return self._tasks.reported(rows, tasks.changes)
 
     def reservation(self, node: str, container: str) -> Quantities:
         """What is reserved for a container; empty if it does not run."""
@@ -320,6 +362,25 @@ class LiveTables:
     def node_names(self) -> tuple[str, ...]:
         with self._lock:
             return self._nodes.table.names(self._nodes.table.order())
+
+    def list_nodes(self, now: float) -> ListedNodes:
+        with self._lock:
+            return self._nodes.listed(now, self.liveness)
+
+    def service_watts(self, now: float) -> dict[str, float]:
+        """Power of the services on nodes that are not down.
+
+        If an orchestrator runs the service, only the containers that it lists count.
+        """
+        with self._lock:
+            tasks, services = self._tasks.table.columns, self._tasks.services
+            rows = np.flatnonzero((tasks.service != NOWHERE) & ~np.isnan(tasks.watts))
+            rows = rows[self._liveness(now)[tasks.node[rows]] != Liveness.DOWN]
+            rows = rows[~self._tasks.are_unconfirmed(rows)]
+            service = tasks.service[rows]
+            totals = np.bincount(service, tasks.watts[rows], services.size)
+            found = np.flatnonzero(np.bincount(service))
+            return dict(zip(services.names(found), totals[found].tolist(), strict=True))
 
     def labels(self, node: str) -> Mapping[str, str]:
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.common.arrays import Codes, Flags, Floats
+from collector.common.arrays import Codes, Flags, Floats, Numbers
 from collector.common.liveness import Liveness, LivenessRule
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
@@ -17,9 +17,10 @@ from collector.observe.entries import TrackedNode
 from collector.observe.table import Table, column, resources
 from collector.observe.traits import NodeTraits, node_traits
 from collector.observe.windows import UsageWindows
+from collector.snapshot.columns import selected
 from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
 from collector.snapshot.tables import BUSY_CPU_RATIO, Generation
-from wire.messages import Alert, NodeState, PowerCurve
+from wire.messages import Alert, NodePower, NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 
 _BUSY_DISK_RATIO = 0.5
@@ -64,10 +65,17 @@ class NodeColumns:
     capacity: Floats = resources()
     used: Floats = resources()
     reported_watts: Floats = column()
+    idle_watts: Floats = column()
+    system_watts: Floats = column()
+    error_ratio: Floats = column()
+    """Expected relative error of its power."""
     busy: Floats = resources()
     last_report_at: Floats = column(0.0)
     """By the collector's clock."""
     beacon_seconds: Floats = column(0.0)
+    complete: Flags = column(blank=False, dtype=np.bool_)
+    containers: Numbers = column(0, np.int64)
+    """How many run."""
     on: Flags = column(blank=True, dtype=np.bool_)
     accepts: Flags = column(blank=True, dtype=np.bool_)
     generation: Codes = column(Generation.ANY, np.int8)
@@ -83,12 +91,32 @@ class NodeColumns:
     """The rows of its `PowerCurves`."""
 
 
+def _put_power(columns: NodeColumns, row: int, power: NodePower | None) -> None:
+    columns.reported_watts[row] = np.nan if power is None else power.watts
+    columns.idle_watts[row] = np.nan if power is None else power.idle_watts
+    columns.system_watts[row] = np.nan if power is None else power.system_watts
+    columns.error_ratio[row] = np.nan if power is None else power.error_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNodes:
+    """All nodes now, by name; a row of each column is a node."""
+
+    names: tuple[str, ...]
+    liveness: Codes
+    search_texts: tuple[str, ...]
+    """Name and labels of each node, in lower case."""
+    columns: NodeColumns
+
+
 @dataclass(slots=True)
 class _Node:
     """The properties of a node that are not in columns."""
 
     row: int
     curve: PowerCurve | None = None
+    search_text: str = ""
+    """Name and labels, in lower case."""
     traits: NodeTraits = NodeTraits({}, Generation.ANY, accepts=True)  # noqa: RUF009 - never changed
 
 
@@ -108,6 +136,7 @@ class NodeTable:
         self.windows = UsageWindows()
         self.version = 0
         """Incremented when a label changes."""
+        self._search_texts: tuple[tuple[int, int], tuple[str, ...]] = ((-1, -1), ())
 
     def row(self, node: str) -> int | None:
         entry = self._nodes.get(node)
@@ -116,22 +145,33 @@ class NodeTable:
     def labels(self, node: str) -> Mapping[str, str]:
         return self._nodes[node].traits.labels
 
+    def listed(self, now: float, rule: LivenessRule) -> ListedNodes:
+        order = self.table.order()
+        columns, names = selected(self.table.columns, order), self.table.names(order)
+        version = self.table.version, self.version
+        if self._search_texts[0] != version:
+            self._search_texts = version, tuple(self._nodes[name].search_text for name in names)
+        liveness = rule.column(now, columns.last_report_at, columns.beacon_seconds)
+        return ListedNodes(names, liveness, self._search_texts[1], columns)
+
     def apply(self, name: str, tracked: TrackedNode, changes: NodeChanges, failures: int) -> int:
         """Apply the changes of a report with this many failed containers; returns the row of its node."""
         entry = self._nodes.get(name) or self._add(name)
         row, columns, at = entry.row, self.table.columns, tracked.last_report_at
         columns.last_report_at[row] = at
         columns.beacon_seconds[row] = tracked.beacon_seconds
+        columns.complete[row] = tracked.run.is_complete
+        columns.containers[row] = len(tracked.run.containers)
         state, is_new_run = changes.state, changes.is_new_run
         if is_new_run:
             columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
-            columns.reported_watts[row] = np.nan
+            _put_power(columns, row, None)
             self._put_curve(entry, None)
         if state is not None:
             columns.used[row] = state.used.values
             columns.capacity[row] = state.capacity.values
             columns.busy[row] = busy_ratios(state)
-            columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
+            _put_power(columns, row, state.power)
         if state is not None or is_new_run:
             window_seconds = 0.0 if state is None else state.window_seconds
             self.windows.put((row,), np.array([_ratios(state)]), at, (window_seconds,))
@@ -211,6 +251,8 @@ class NodeTable:
         entry.traits = node_traits(
             node, self._rules, status.labels, runs_collector=self._runs_collector(node)
         )
+        labels = (f"{key}={value}" for key, value in entry.traits.labels.items())
+        entry.search_text = "\n".join((node, *labels)).casefold()
         columns = self.table.columns
         columns.generation[entry.row] = entry.traits.generation
         columns.accepts[entry.row] = entry.traits.accepts and status.accepts

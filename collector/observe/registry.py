@@ -16,7 +16,6 @@ one. A machine without containers counts as new, and its old name is removed aft
 Every change goes to the live tables at once, for the policies.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
@@ -190,9 +189,7 @@ class Registry:
         """Nodes by name: all, those from a name on, or one."""
         found = [each for each in self._select(node) if each[0] >= since]
         for name, entry in sorted(found, key=lambda each: each[0]):
-            yield NodeEntry(
-                name, self._liveness(entry, now), entry.last_report_at, entry.run, entry.usage.current()
-            )
+            yield NodeEntry(name, self._liveness(entry, now), entry.last_report_at, entry.run, entry.usage)
 
     def _replaces(self, report: Report, received_at: float, entry: TrackedNode) -> bool:
         current = entry.run
@@ -241,22 +238,7 @@ class Registry:
 
     def service_powers(self, now: float) -> list[ServicePower]:
         """Power of the services on nodes that are not down, and their energy since the start."""
-        return self.service_energy.update(self.service_watts(now, self._entries), now)
-
-    def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
-        """Power of the services on these nodes, except nodes that are down.
-
-        If an orchestrator runs the service, only the containers that it lists count.
-        """
-        found: defaultdict[str, float] = defaultdict(float)
-        for node in nodes:
-            entry = self._entries.get(node)
-            if entry is not None and self._liveness(entry, now) is not Liveness.DOWN:
-                unconfirmed = self.tables.unconfirmed(node)
-                for name, each in entry.run.containers.items():
-                    if each.value.service and each.value.power is not None and name not in unconfirmed:
-                        found[each.value.service] += each.value.power.watts
-        return found
+        return self.service_energy.update(self.tables.service_watts(now), now)
 
     def remove(self, name: str) -> None:
         """Remove a node, and all that only it reported."""
@@ -295,6 +277,8 @@ class Registry:
 
     def _alerts(self) -> Iterator[tuple[TrackedNode, ReportedAlert, AlertState]]:
         for entry in self._entries.values():
+            if not entry.alerts:
+                continue
             for reported, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until):
                 yield entry, reported, AlertState.OPEN if is_open else AlertState.CLOSED
 

@@ -16,6 +16,8 @@ from collector.snapshot.columns import Columns
 from wire.resources import RESOURCES
 
 _FIRST_SIZE = 64
+_MOST_TOUCHED = 1000
+"""Names that are sorted at once: all names of a large cluster at the first question would take a second."""
 
 
 def column(blank: object = np.nan, dtype: DTypeLike = np.float64, width: int | None = None) -> Any:  # noqa: ANN401 - a field
@@ -56,6 +58,8 @@ class Table(Generic[Columns]):
         self._names[row] = name
         self._touched.add(row)
         self.version += 1
+        if len(self._touched) >= _MOST_TOUCHED:
+            self.order()
 
     def remove(self, row: int) -> None:
         """Blank a row, and free it for reuse."""
@@ -73,14 +77,16 @@ class Table(Generic[Columns]):
         """
         if self._touched:
             names = self._names
-            kept = self._order[~np.isin(self._order, list(self._touched))]
+            is_kept = np.ones(self.size, dtype=np.bool_)
+            is_kept[list(self._touched)] = False
+            kept = self._order[is_kept[self._order]]
             new = sorted((name, row) for row in self._touched if (name := names[row]) is not None)
             places = [bisect_left(kept, name, key=names.__getitem__) for name, _ in new] if kept.size else 0
             self._order = np.insert(kept, places, [row for _, row in new])
             self._touched.clear()
         return self._order
 
-    def names(self, rows: Rows) -> tuple[str, ...]:
+    def names(self, rows: Rows | list[int]) -> tuple[str, ...]:
         return tuple(self._names[rows].tolist())
 
     def _grow(self, size: int) -> None:

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.applications import application_traits
-from collector.common.arrays import Codes, Flags, Floats, Numbers, Rows
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.observe.table import Table, column, resources
+from collector.observe.task_lists import TaskOrder
+from collector.observe.task_texts import ORDER_TEXTS, TaskTexts
+from collector.observe.text_rows import TaskCount, TextRows
 from collector.observe.traits import ServiceClaims, TaskTraits, task_traits
 from collector.observe.updates import Allocation, Succession
 from collector.observe.windows import BUCKETS, KeptRow, UsageWindows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
-from wire.resources import RESOURCES
+from wire.resources import RESOURCES, Resource
 
 _POD_RUNTIMES = ("containerd", "cri-o")
 _POD_LABEL = "io.kubernetes.pod.name"
@@ -73,42 +76,6 @@ class TaskColumns:
     """Name that the runtime reports."""
 
 
-@dataclass(slots=True)
-class _Count:
-    tasks: Numbers = column(0, np.int64)
-
-
-class _ServiceRows:
-    """A row for each service that a running container names."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        self.table = Table(_Count())
-
-    def acquire(self, name: str | None) -> int:
-        """The row of a service, for one more container."""
-        if name is None:
-            return NOWHERE
-        row = self._rows.get(name)
-        if row is None:
-            row = self._rows[name] = self.table.add(name)
-        self.table.columns.tasks[row] += 1
-        return row
-
-    def rows(self, names: Iterable[str]) -> list[int]:
-        return [row for name in names if (row := self._rows.get(name)) is not None]
-
-    def release(self, name: str) -> bool:
-        """A container of a service ended; with the last one, the row is freed. Returns whether it is."""
-        row = self._rows[name]
-        self.table.columns.tasks[row] -= 1
-        if self.table.columns.tasks[row]:
-            return False
-        del self._rows[name]
-        self.table.remove(row)
-        return True
-
-
 class ReportedTask(msgspec.Struct, gc=False):
     """The node of a row, and its last reported state.
 
@@ -120,18 +87,6 @@ class ReportedTask(msgspec.Struct, gc=False):
     service_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     namespace: str = ""
     """The namespace of its service in Kubernetes; empty elsewhere."""
-    _text: str = ""
-
-    def text(self) -> str:
-        """What a search looks at: name, service, image, node and id, in lower case, one per line.
-
-        Made with the first search. A state with another name or image makes another `ReportedTask`.
-        """
-        if not self._text:
-            state = self.state
-            texts = (state.name, state.service or "", state.image or "", self.node, state.id)
-            self._text = "\n".join(texts).casefold()
-        return self._text
 
 
 def _is_described(before: ContainerState, now: ContainerState) -> bool:
@@ -161,7 +116,8 @@ class TaskTable:
         self._unique: dict[str, int] = {}
         self._shared: dict[str, set[int]] = {}
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
-        self._services = _ServiceRows()
+        self._services = TextRows()
+        self.texts = TaskTexts()
         self.claims = ServiceClaims()
         self._ended: dict[str, KeptRow] = {}
         """Windows of containers that ended recently, by id, oldest first: others may replace them."""
@@ -169,7 +125,7 @@ class TaskTable:
         self.windows = UsageWindows()
 
     @property
-    def services(self) -> Table[_Count]:
+    def services(self) -> Table[TaskCount]:
         return self._services.table
 
     def row(self, node: str, container: str) -> int | None:
@@ -198,15 +154,30 @@ class TaskTable:
         columns = self.table.columns
         matching: Flags = columns.node != NOWHERE
         if services is not None:
-            matching &= np.isin(columns.service, self._services.rows(services))
+            # The last flag is for tasks without a service.
+            is_wanted = np.zeros(self.services.size + 1, dtype=np.bool_)
+            is_wanted[self._services.rows(services)] = True
+            matching &= is_wanted[columns.service]
         if name is not None:
             matching &= columns.name == name
         if group is not None:
             matching &= columns.group == group
         return np.flatnonzero(matching)
 
-    def reported(self, rows: Rows) -> list[ReportedTask]:
-        return list(map(self._reported.__getitem__, rows.tolist()))
+    def reported(self, rows: Rows, changes: int) -> list[ReportedTask]:
+        """The tasks in these rows, without those that ended or whose texts changed after a change."""
+        return [self._reported[row] for row in rows[self.texts.unchanged(rows, changes)].tolist()]
+
+    def order_values(self, order: TaskOrder | None, rows: Rows) -> Floats | None:
+        """What some rows are sorted by; NaN is unknown."""
+        if order is None:
+            return None
+        if order in ORDER_TEXTS:
+            ranks = self.texts.ranks(order, rows)
+            return np.where(ranks == NOWHERE, np.nan, ranks)
+        if order == "watts":
+            return self.table.columns.watts[rows]
+        return self.table.columns.used[:, RESOURCES.index(Resource(order))][rows]
 
     def put(
         self,
@@ -296,14 +267,21 @@ class TaskTable:
         return task_traits({**state.labels, **service_labels}, self._default_class)
 
     def unconfirmed(self, node: str) -> set[str]:
-        columns, rows = self.table.columns, self._rows.get(node, {})
-        of_node = np.fromiter(rows.values(), np.intp, len(rows))
-        claimed = ~columns.is_orchestrated[of_node]
-        if not claimed.any() or not columns.is_orchestrated.any():
-            return set()
-        managed = np.unique(columns.service[columns.is_orchestrated])
-        claimed &= np.isin(columns.service[of_node], managed[managed != NOWHERE])
+        rows = self._rows.get(node, {})
+        claimed = self.are_unconfirmed(np.fromiter(rows.values(), np.intp, len(rows)))
         return {name for name, is_claimed in zip(rows, claimed.tolist(), strict=True) if is_claimed}
+
+    def are_unconfirmed(self, rows: Rows) -> Flags:
+        """Which of these name a service of an orchestrator, which does not list them."""
+        columns = self.table.columns
+        claimed = ~columns.is_orchestrated[rows]
+        if claimed.any() and columns.is_orchestrated.any():
+            # The last flag is for tasks without a service.
+            is_managed = np.zeros(self.services.size + 1, dtype=np.bool_)
+            is_managed[columns.service[columns.is_orchestrated]] = True
+            is_managed[NOWHERE] = False
+            return claimed & is_managed[columns.service[rows]]
+        return np.zeros(rows.size, dtype=np.bool_)
 
     def nodes_sharing_containers(self, node: str) -> Counter[str]:
         shared = self._rows.get(node, {}).keys() & self._shared.keys() if self._shared else ()
@@ -342,6 +320,7 @@ class TaskTable:
                 (self._unique[container],) = sharing
                 self.table.rename(self._unique[container], container)
         self._release(self._reported.pop(row).state.service)
+        self.texts.drop(row)
         self._ended.pop(container, None)
         self._ended[container] = self.windows.keep(row, until=at)
         if len(self._ended) > KEPT_ENDED:
@@ -357,6 +336,7 @@ class TaskTable:
         columns.started_at[row] = np.nan if state.started_at is None else state.started_at
         columns.name[row] = state.name
         columns.service[row] = self._services.acquire(state.service)
+        self.texts.put(row, node, state)
         task = self._reported[row] = ReportedTask(node, state)
         if before is not None:
             self._release(before.state.service)

@@ -7,7 +7,6 @@ registry belongs to the loop. The worker computes. Each result replaces the whol
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -179,14 +178,9 @@ class AnalysisJob:
         yield observed
 
     async def _count_energy(self, now: float) -> None:
-        """Count the energy of services, a few nodes at a time, since this reads all containers."""
+        """Count the energy of services."""
         registry = self._core.registry
-        watts: defaultdict[str, float] = defaultdict(float)
-        names = registry.names()
-        for start in range(0, len(names), _NODES_AT_ONCE):
-            for service, more in registry.service_watts(now, names[start : start + _NODES_AT_ONCE]).items():
-                watts[service] += more
-            await asyncio.sleep(0)
+        watts = await asyncio.to_thread(registry.tables.service_watts, now)
         registry.service_energy.update(watts, self._core.clock())
 
     def _refused(self, now: float) -> Iterator[Finding]:

@@ -110,20 +110,29 @@ class UsageTracker:
     def has(self, container: str) -> bool:
         return container in self.rings or container in self._new
 
+    def current_of(self, container: str) -> UsageRing | None:
+        """The ring of one container with all samples, as `current` returns it."""
+        return (
+            self.rings.get(container)
+            if container not in self._new
+            else self._with_new((container,))[container]
+        )
+
     def current(self) -> Mapping[str, UsageRing]:
         """The rings with all samples, by container id; those that have new ones are copies."""
-        if not self._new:
-            return self.rings
-        found = dict(self.rings)
+        return {**self.rings, **self._with_new(self._new)} if self._new else self.rings
+
+    def _with_new(self, containers: Iterable[str]) -> dict[str, UsageRing]:
+        """Copies of rings, with their new samples."""
         copies = {
             name: structs.replace(ring, buckets=dict(ring.buckets))
             if (ring := self.rings.get(name))
             else UsageRing()
-            for name in self._new
+            for name in containers
         }
-        _merge(list(zip(copies.values(), self._new.values(), strict=True)))
+        _merge([(ring, self._new[name]) for name, ring in copies.items()])
         update_statistics(list(copies.values()), self.weights)
-        return found | copies
+        return copies
 
     @property
     def can_compact(self) -> bool:

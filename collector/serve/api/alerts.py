@@ -127,7 +127,8 @@ def cluster_alerts(core: Core, state: AlertState | None = None) -> list[ClusterA
     found = [describe_node_alert(each) for each in core.registry.alerts(now, state=state)]
     states: dict[str, Liveness] = {}
     if core.analysis.bottlenecks:
-        states = {each.name: each.liveness for each in core.registry.nodes(now)}
+        nodes = core.registry.tables.list_nodes(now)
+        states = dict(zip(nodes.names, map(Liveness, nodes.liveness.tolist()), strict=True))
     found += [_describe_bottleneck(each, states) for each in core.analysis.bottlenecks]
     return sorted((each for each in found if state in (None, each.state)), key=_sort_key)
 

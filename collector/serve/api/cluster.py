@@ -3,16 +3,19 @@
 from collections import Counter
 
 import msgspec
+import numpy as np
 
 from collector.analysis.bottlenecks import BottleneckKind
-from collector.common.liveness import Liveness, LivenessLabel
+from collector.common.arrays import Floats, known
+from collector.common.liveness import LIVENESS_LABELS, Liveness, LivenessLabel
 from collector.common.reported_alerts import AlertState
 from collector.history.interface import ClusterPoint
 from collector.runtime.parts import Core
 from collector.serve.api.alerts import cluster_alerts
 from collector.serve.web.routes import NO_HISTORY, Route, get
 from collector.serve.web.scopes import Scope
-from wire.resources import RESOURCES, Resource, ratio
+from collector.snapshot.tables import share
+from wire.resources import RESOURCES, Resource
 from wire.version import __version__
 
 
@@ -67,20 +70,25 @@ async def cluster(core: Core) -> ClusterSummary:
 def summarize(core: Core) -> ClusterSummary:
     """Add up all nodes."""
     now, latest = core.clock(), core.analysis.latest
-    nodes = list(core.registry.nodes(now))
-    runs = [each.run for each in nodes if each.liveness is not Liveness.DOWN]
-    states = [run.state.value for run in runs if run.state is not None]
-    powers = [state.power for state in states if state.power is not None]
-    counts = Counter(each.liveness for each in nodes)
+    nodes = core.registry.tables.list_nodes(now)
+    columns, is_there = nodes.columns, nodes.liveness != Liveness.DOWN
+
+    def total(column: Floats) -> float:
+        """The sum over the nodes that are not down and report it."""
+        return float(sum(column[is_there & ~np.isnan(column)].tolist()))
+
+    counts = np.bincount(nodes.liveness, minlength=len(Liveness)).tolist()
     watts, idle_watts, system_watts = (
-        sum(getattr(power, name) for power in powers) for name in ("watts", "idle_watts", "system_watts")
+        total(each) for each in (columns.reported_watts, columns.idle_watts, columns.system_watts)
     )
+    measured = int(np.count_nonzero(is_there & ~np.isnan(columns.reported_watts)))
+    cpu, memory = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
     return ClusterSummary(
         at=now,
         version=__version__,
         nodes={each.label: counts[each] for each in Liveness},
-        incomplete_nodes=sum(not run.is_complete for run in runs),
-        containers=sum(len(each.run.containers) for each in nodes),
+        incomplete_nodes=int(np.count_nonzero(is_there & ~columns.complete)),
+        containers=int(columns.containers.sum()),
         services=sum(each.containers > 0 for each in latest.services.values()),
         power=ClusterPoint(
             at=now,
@@ -88,15 +96,15 @@ def summarize(core: Core) -> ClusterSummary:
             idle_watts=idle_watts,
             system_watts=system_watts,
             containers_watts=max(0.0, watts - idle_watts - system_watts),
-            error_watts=sum(power.watts * power.error_ratio for power in powers),
-            nodes=len(powers),
+            error_watts=total(columns.reported_watts * columns.error_ratio),
+            nodes=measured,
         )
-        if powers
+        if measured
         else None,
-        cpu_cores=sum(state.capacity.cpu_cores or 0.0 for state in states),
-        cpu_cores_used=sum(state.used.cpu_cores or 0.0 for state in states),
-        memory_bytes=sum(state.capacity.memory_bytes or 0 for state in states),
-        memory_bytes_used=sum(state.used.memory_bytes or 0 for state in states),
+        cpu_cores=total(columns.capacity[:, cpu]),
+        cpu_cores_used=total(columns.used[:, cpu]),
+        memory_bytes=int(total(columns.capacity[:, memory])),
+        memory_bytes_used=int(total(columns.used[:, memory])),
         open_alerts=open_alerts(core),
         analyzed_at=latest.at,
         problems=tuple(core.outages.problems),
@@ -126,19 +134,14 @@ class ClusterMap(msgspec.Struct, frozen=True, kw_only=True):
 async def cluster_map(core: Core) -> ClusterMap:
     """Get state, power and usage of all nodes, in columns."""
     now = core.clock()
-    entries = list(core.registry.nodes(now))
-    states = [None if each.run.state is None else each.run.state.value for each in entries]
+    nodes = core.registry.tables.list_nodes(now)
+    ratios = share(nodes.columns.used, nodes.columns.capacity)
     return ClusterMap(
         at=now,
-        names=[each.name for each in entries],
-        states=[each.liveness.label for each in entries],
-        watts=[None if state is None or state.power is None else state.power.watts for state in states],
-        used_ratios={
-            resource: [
-                None if state is None else ratio(state.used, state.capacity, resource) for state in states
-            ]
-            for resource in RESOURCES
-        },
+        names=list(nodes.names),
+        states=[LIVENESS_LABELS[each] for each in nodes.liveness.tolist()],
+        watts=known(nodes.columns.reported_watts),
+        used_ratios={resource: known(ratios[:, place]) for place, resource in enumerate(RESOURCES)},
     )
 
 

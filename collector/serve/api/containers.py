@@ -1,5 +1,6 @@
 """Containers with their envelopes, and groups of containers with similar needs."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from itertools import islice
@@ -16,10 +17,11 @@ from collector.common.liveness import LivenessLabel
 from collector.history.interface import Mean, SubjectKind
 from collector.observe.entries import NodeEntry
 from collector.observe.live_tables import LiveTables
-from collector.observe.task_lists import TaskList, TaskOrder
+from collector.observe.task_columns import ReportedTask
+from collector.observe.task_lists import TaskOrder
 from collector.runtime.parts import Core
 from collector.serve.api.nodes import WINDOW_SECONDS, Window
-from collector.serve.api.queries import Pager, TableQuery, has_label, position_page
+from collector.serve.api.queries import Pager, TableQuery, has_label, page_places
 from collector.serve.web.routes import NO_HISTORY, Route, get, problem
 from wire.messages import ContainerState
 from wire.resources import Quantities
@@ -183,12 +185,13 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
         if query.id is not None and not found:
             raise no_such_container(query.id)
     else:
-        tasks = _search(core, query, group)
-        ordered = tasks.tasks if query.order is None else tasks.ordered(query.order, reverse=query.reverse)
-        page, after = position_page(ordered, query)
-        matching = len(tasks.tasks)
+        page, after, matching = await _search(core, query, group)
+        # Since the search, containers may have ended.
         found = [
-            (node, each.state) for each in page for node in core.registry.nodes(core.clock(), node=each.node)
+            (node, each.state)
+            for each in page
+            for node in core.registry.nodes(core.clock(), node=each.node)
+            if each.state.id in node.run.containers
         ]
     tables, groups = core.registry.tables, {each.number: each.name for each in core.analysis.latest.groups}
     # All at once: while the history is read, containers may end.
@@ -204,13 +207,32 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
     return ContainerPage(described, after, matching)
 
 
-def _search(core: Core, query: ContainersQuery, group: int | None) -> TaskList:
-    found = core.registry.tables.list_tasks(
-        node=query.node, service=query.service, name=query.name, group=group
+async def _search(
+    core: Core, query: ContainersQuery, group: int | None
+) -> tuple[list[ReportedTask], str | None, int]:
+    """The containers of a page, the cursor of the next page, and how many containers match."""
+    tables = core.registry.tables
+    # One step after the other: between two, reports are applied.
+    while query.search and not await asyncio.to_thread(tables.search_tasks, query.search):
+        pass
+    return await asyncio.to_thread(_page, tables, query, group)
+
+
+def _page(
+    tables: LiveTables, query: ContainersQuery, group: int | None
+) -> tuple[list[ReportedTask], str | None, int]:
+    tasks = tables.list_tasks(
+        node=query.node,
+        service=query.service,
+        name=query.name,
+        group=group,
+        search=query.search,
+        order=query.order,
     )
     if query.label is not None:
-        found = found.labelled(has_label(query.label))
-    return found.containing(query.search) if query.search else found
+        tasks = tables.labelled(tasks, has_label(query.label))
+    places, after = page_places(tasks.rows.size, query)
+    return tables.reported(tasks, tasks.page(places, reverse=query.reverse)), after, tasks.rows.size
 
 
 def no_such_container(name: str) -> ApiError:

@@ -16,7 +16,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.common.liveness import LivenessLabel
+from collector.common.liveness import LIVENESS_LABELS, LivenessLabel
 from collector.common.periodic import in_background, repeat
 from collector.common.reported_alerts import AlertState
 from collector.history.interface import EventPosition, StoredEvent
@@ -112,7 +112,9 @@ class ChangeWatcher:
         self._states, self._open = states, open_now
 
     def _states_now(self) -> Mapping[str, LivenessLabel]:
-        return {each.name: each.liveness.label for each in self._core.registry.nodes(self._core.clock())}
+        nodes = self._core.registry.tables.list_nodes(self._core.clock())
+        labels = [LIVENESS_LABELS[each] for each in nodes.liveness.tolist()]
+        return dict(zip(nodes.names, labels, strict=True))
 
     def _open_now(self) -> Mapping[str, ClusterAlert]:
         return {each.id: each for each in cluster_alerts(self._core, AlertState.OPEN)}

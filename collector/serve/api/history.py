@@ -5,6 +5,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from math import isnan
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -90,10 +91,9 @@ def _exists(core: Core, kind: SubjectKind, name: str) -> bool:
     """Whether it is there now; a history may also be of what has ended."""
     if kind is SubjectKind.SERVICE:
         return name in core.analysis.latest.services
-    nodes = core.registry.nodes(core.clock())
-    return any(
-        name == each.name if kind is SubjectKind.NODE else name in each.run.containers for each in nodes
-    )
+    if kind is SubjectKind.NODE:
+        return any(core.registry.nodes(core.clock(), node=name))
+    return bool(core.registry.tables.running((name,)))
 
 
 async def cluster_history(core: Core, query: HistoryQuery) -> ClusterSeries:
@@ -101,10 +101,11 @@ async def cluster_history(core: Core, query: HistoryQuery) -> ClusterSeries:
 
     It is divided into idle, system and containers, and has its expected error.
     """
+    nodes = core.registry.tables.list_nodes(core.clock())
     error_ratios = {
-        each.name: state.power.error_ratio
-        for each in core.registry.nodes(core.clock())
-        if each.run.state is not None and (state := each.run.state.value).power is not None
+        name: ratio
+        for name, ratio in zip(nodes.names, nodes.columns.error_ratio.tolist(), strict=True)
+        if not isnan(ratio)
     }
     return await core.history.cluster_series(*_resolve(query, core.clock()), error_ratios)
 

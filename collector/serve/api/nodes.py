@@ -1,6 +1,7 @@
 """Nodes, and the error for an unknown one."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -8,13 +9,15 @@ import numpy as np
 from msgspec import Meta, Struct, structs
 
 from collector.analysis.usage import to_quantities
+from collector.common.arrays import known
 from collector.common.errors import ApiError
-from collector.common.liveness import LivenessLabel
+from collector.common.liveness import LIVENESS_LABELS, LivenessLabel
 from collector.common.ratios import Ratios
 from collector.decide.policies.scoring import availability as free_score
 from collector.history.interface import Mean, SubjectKind
 from collector.observe.entries import NodeEntry
 from collector.observe.limits.node_account import Limit
+from collector.observe.node_columns import ListedNodes
 from collector.observe.registry import Registry
 from collector.observe.updates import GenerationLabel, NodePlacement, RegionLabel
 from collector.runtime.parts import Core
@@ -30,6 +33,7 @@ Window = Annotated[
 ]
 WINDOW_SECONDS = 300.0
 """The default heartbeat interval of agents, so that a mean rarely covers a single sample."""
+_NODES_AT_ONCE = 25
 
 
 class NodeAvailability(Struct, frozen=True, kw_only=True):
@@ -159,48 +163,50 @@ def describe_node(
     )
 
 
-_by_name: Pager[NodeEntry, tuple[str]] = Pager(lambda entry: (entry.name,), tuple[str])
+_by_name: Pager[str, tuple[str]] = Pager(lambda name: (name,), tuple[str])
 
 
-def _reported(value_of: Callable[[NodeState], float | None]) -> Callable[[NodeEntry], SortValue | None]:
-    def value(entry: NodeEntry) -> SortValue | None:
-        return None if entry.run.state is None else value_of(entry.run.state.value)
-
-    return value
-
-
-def _share(resource: Resource) -> Callable[[NodeEntry], SortValue | None]:
-    return _reported(lambda state: ratio(state.used, state.capacity, resource))
-
-
-_ORDERS: Mapping[str, Callable[[NodeEntry], SortValue | None]] = {
-    "name": lambda entry: entry.name.casefold(),
-    "state": lambda entry: entry.liveness,
-    **{each.value: _share(each) for each in RESOURCES},
-    "watts": _reported(lambda state: None if state.power is None else state.power.watts),
-    "containers": lambda entry: len(entry.run.containers),
-}
+def _values(nodes: ListedNodes, order: str) -> Sequence[SortValue | None] | None:
+    """What nodes are sorted by; None if they keep their order."""
+    match order:
+        case "registry":
+            return None
+        case "name":
+            return [name.casefold() for name in nodes.names]
+        case "state":
+            return list(nodes.liveness.tolist())
+        case "containers":
+            return list(nodes.columns.containers.tolist())
+        case "watts":
+            return known(nodes.columns.reported_watts)
+    column = RESOURCES.index(Resource(order))
+    return known(share(nodes.columns.used[:, column], nodes.columns.capacity[:, column]))
 
 
 async def nodes(core: Core, query: NodesQuery) -> NodePage:
     """List nodes with their resource usage and power. `search` looks at their names and labels."""
-    matching = _find_nodes(core, query)
+    listed = core.registry.tables.list_nodes(core.clock())
+    matching = _find_nodes(core, query, listed)
     if query.name is not None and not matching:
         raise no_such_node(query.name)
     if query.order == "name" and not query.reverse:
-        page, after = _by_name.page(matching[query.offset :], query)
+        page, after = _by_name.page((listed.names[place] for place in matching[query.offset :]), query)
     else:
-        page, after = sort_page(matching, _ORDERS.get(query.order), query)
-    free, now = await _availability(core, [each.name for each in page]), core.clock()
-    # All at once: while the history is read, nodes may be removed.
-    known = frozenset(core.registry.names())
-    found = [
-        describe_node(core.registry, each, now, availability=free.get(each.name))
-        for each in page
-        if each.name in known
-    ]
+        values = _values(listed, query.order)
+        places, after = sort_page(matching, None if values is None else values.__getitem__, query)
+        page = [listed.names[place] for place in places]
+    free, now = await _availability(core, page), core.clock()
+    found = []
+    for place, name in enumerate(page, 1):
+        # While others are answered, and while the history is read, nodes may be removed.
+        found += [
+            describe_node(core.registry, each, now, availability=free.get(name))
+            for each in core.registry.nodes(now, node=name)
+        ]
+        if place % _NODES_AT_ONCE == 0:
+            await asyncio.sleep(0)
     if query.means:
-        window_ends = [each for node in page for each in core.registry.window_ends(now, node=node.name)]
+        window_ends = [each for name in page for each in core.registry.window_ends(now, node=name)]
         means = await core.history.means(SubjectKind.NODE, query.window_seconds, window_ends)
         found = [structs.replace(each, mean=means.get((each.name, None))) for each in found]
     return NodePage(found, after, len(matching))
@@ -225,27 +231,27 @@ async def _availability(core: Core, names: list[str]) -> dict[str, NodeAvailabil
     }
 
 
-def _find_nodes(core: Core, query: NodesQuery) -> list[NodeEntry]:
-    """The nodes that match all filters, by name or in the order of Energy4Cloud's registry."""
-    now, tables = core.clock(), core.registry.tables
-    entries = core.registry.nodes(now, node=query.name)
+def _find_nodes(core: Core, query: NodesQuery, nodes: ListedNodes) -> list[int]:
+    """The places of the nodes that match all filters, by name or in the order of Energy4Cloud's registry."""
+    now, tables, names = core.clock(), core.registry.tables, nodes.names
+    found: Iterable[int] = range(len(names))
     if query.order == "registry":
-        by_name = {each.name: each for each in entries}
-        entries = (by_name[name] for name in tables.nodes_by_region() if name in by_name)
-    found = [each for each in entries if query.state in (None, each.liveness.label)]
+        places = {name: place for place, name in enumerate(names)}
+        found = [places[name] for name in tables.nodes_by_region() if name in places]
+    if query.name is not None:
+        found = [place for place in found if names[place] == query.name]
+    if query.state is not None:
+        code = LIVENESS_LABELS.index(query.state)
+        found = [place for place in found if nodes.liveness[place] == code]
     if query.search:
         part = query.search.casefold()
-        found = [each for each in found if part in _search_text(each.name, tables.labels(each.name))]
+        found = [place for place in found if part in nodes.search_texts[place]]
     if query.label is not None:
         is_labelled = has_label(query.label)
-        found = [each for each in found if is_labelled(tables.labels(each.name))]
+        found = [place for place in found if is_labelled(tables.labels(names[place]))]
     if query.needs_record:
-        found = [each for each in found if query.matches(tables.record(each.name, now))]
-    return found
-
-
-def _search_text(name: str, labels: Mapping[str, str]) -> str:
-    return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()
+        found = [place for place in found if query.matches(tables.record(names[place], now))]
+    return list(found)
 
 
 def no_such_node(name: str, field: str = "name") -> ApiError:

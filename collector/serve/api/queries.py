@@ -9,7 +9,7 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from itertools import chain, islice
+from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -68,8 +68,11 @@ class Pager(Generic[Item, SortKey]):
         found = list(islice(rest, query.limit + 1))
         if len(found) <= query.limit:
             return found, None
-        last = msgspec.json.encode(self._key_of(found[query.limit - 1]))
-        return found[: query.limit], urlsafe_b64encode(last).decode("ascii").rstrip("=")
+        return found[: query.limit], _cursor(self._key_of(found[query.limit - 1]))
+
+
+def _cursor(key: tuple[Any, ...]) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(key)).decode("ascii").rstrip("=")
 
 
 SortValue = float | str
@@ -90,14 +93,23 @@ def sort_page(
     known = [place for place, value in enumerate(values) if value is not None]
     # Sorting fifty thousand numbers is fast; tuples take twenty times as long to compare.
     known.sort(key=values.__getitem__, reverse=query.reverse)
-    unknown = (place for place, value in enumerate(values) if value is None)
-    return position_page([items[place] for place in chain(known, unknown)], query)
+    known += [place for place, value in enumerate(values) if value is None]
+    page, after = position_page(known, query)
+    return [items[place] for place in page], after
 
 
-def position_page(ordered: Iterable[Item], query: TableQuery) -> tuple[list[Item], str | None]:
+def position_page(ordered: Sequence[Item], query: TableQuery) -> tuple[list[Item], str | None]:
     """One page of items in an order that changes, and the cursor of the next page, if there is one."""
-    page, after = _BY_POSITION.page(islice(enumerate(ordered), query.offset, None), query)
-    return [item for _, item in page], after
+    places, after = page_places(len(ordered), query)
+    return [ordered[place] for place in places], after
+
+
+def page_places(size: int, query: TableQuery) -> tuple[range, str | None]:
+    """The places of one page of a list of this size, and the cursor of the next page, if there is one."""
+    after = _BY_POSITION.after(query)
+    start = query.offset if after is None else max(query.offset, after[0] + 1)
+    page = range(size)[start : start + query.limit]
+    return page, _cursor((page[-1],)) if page and page[-1] + 1 < size else None
 
 
 def has_label(selector: str) -> Callable[[Mapping[str, str]], bool]:

@@ -1,9 +1,11 @@
 """Services, and the error for an unknown one."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import isfinite
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,13 +14,13 @@ from msgspec import Meta
 from collector.analysis.envelopes import Statistic
 from collector.analysis.services import ObservedService, ServiceProfile
 from collector.common.errors import ApiError
-from collector.common.liveness import Liveness
 from collector.runtime.parts import Core
 from collector.serve.api.containers import Envelope, describe_envelope
 from collector.serve.api.queries import Pager, SortValue, TableQuery, sort_page
 from collector.serve.web.routes import Route, get, problem
 from wire.resources import RESOURCES, Resource
 
+_SERVICES_AT_ONCE = 1000
 _NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No service has this name.")
 
 
@@ -72,7 +74,13 @@ class ServicesQuery(TableQuery, frozen=True, kw_only=True):
 
 
 def _need(resource: Resource) -> Callable[[ServiceProfile], SortValue | None]:
-    return lambda service: service.quantities(Statistic.ENVELOPE).of(resource)
+    place = RESOURCES.index(resource)
+
+    def value(service: ServiceProfile) -> float | None:
+        need = float(service.statistics[place, Statistic.ENVELOPE])
+        return need if isfinite(need) else None
+
+    return value
 
 
 _BY_NAME: Pager[ServiceProfile, tuple[str]] = Pager(lambda service: (service.name,), tuple[str])
@@ -90,17 +98,23 @@ async def services(core: Core, query: ServicesQuery) -> ServicePage:
     Profiled services that do not run are included. `search` looks at their name and image.
     """
     latest = core.analysis.latest
-    matching = [each for _, each in sorted(latest.services.items()) if query.matches(each)]
+    names, matching = sorted(latest.services), []
+    for start in range(0, len(names), _SERVICES_AT_ONCE):
+        some = [latest.services[name] for name in names[start : start + _SERVICES_AT_ONCE]]
+        matching += [each for each in some if query.matches(each)]
+        await asyncio.sleep(0)
     if query.name is not None and not matching:
         raise no_such_service(query.name)
     if query.order == "name" and not query.reverse:
         found, after = _BY_NAME.page(matching[query.offset :], query)
     elif query.order == "watts":
-        watts = core.registry.service_watts(core.clock(), core.registry.names())
+        watts = await asyncio.to_thread(core.registry.tables.service_watts, core.clock())
         found, after = sort_page(matching, lambda each: watts.get(each.name), query)
     else:
         found, after = sort_page(matching, _ORDERS[query.order], query)
+    await asyncio.sleep(0)
     powers = _powers(core, {each.name for each in found})
+    await asyncio.sleep(0)
     described = [_describe_service(each, powers.get(each.name)) for each in found]
     return ServicePage(analyzed_at=latest.at, services=described, next=after, matching=len(matching))
 
@@ -121,15 +135,12 @@ class _Power:
 def _powers(core: Core, names: Collection[str]) -> dict[str, _Power]:
     """Power of these services on nodes that are not down."""
     found: defaultdict[str, _Power] = defaultdict(_Power)
-    for node, ids in core.registry.tables.find(services=names).items():
-        for entry in core.registry.nodes(core.clock(), node=node):
-            for each in ids if entry.liveness is not Liveness.DOWN else ():
-                container = entry.run.containers[each].value
-                if container.power is not None:
-                    power, cores = found[container.service or ""], container.used.cpu_cores or 0.0
-                    power.watts += container.power.watts
-                    power.cores += cores
-                    power.weighted_cores += container.power.power_weight * cores
+    for container in core.registry.tables.running_of(names, core.clock()):
+        if container.power is not None:
+            power, cores = found[container.service or ""], container.used.cpu_cores or 0.0
+            power.watts += container.power.watts
+            power.cores += cores
+            power.weighted_cores += container.power.power_weight * cores
     return found
 
 

@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.observe.registry import Registry
 from collector.observe.task_columns import ReportedTask
 from collector.observe.task_lists import TaskOrder
-from tests.collector.builders import START, container, report
+from tests.collector.builders import START, container, partial_report, report
 from tests.collector.observe.test_live_tables import make_registry
 from wire.messages import ContainerPower, ContainerState, PowerSource
 from wire.resources import Quantities
@@ -46,34 +47,101 @@ CLUSTERS = st.dictionaries(
 )
 
 
-@given(cluster=CLUSTERS, order=st.sampled_from(list(VALUES)), reverse=st.booleans(), text=TEXTS)
+@given(
+    cluster=CLUSTERS,
+    order=st.sampled_from(list(VALUES)),
+    reverse=st.booleans(),
+    text=TEXTS,
+    start=st.integers(0, 8),
+)
 def test_lists_equal_those_made_by_hand(
-    *, cluster: dict[str, list[ContainerState]], order: TaskOrder, reverse: bool, text: str
+    *, cluster: dict[str, list[ContainerState]], order: TaskOrder, reverse: bool, text: str, start: int
 ) -> None:
     registry = make_registry()
     for node, states in cluster.items():
         registry.apply(report(node, containers=states), START)
-    listed = registry.tables.list_tasks()
     expected = [(node, each) for node in sorted(cluster) for each in cluster[node]]
-    assert [each.node for each in listed.tasks] == [node for node, _ in expected]
-    assert {(each.node, each.state.id) for each in listed.tasks} == {
-        (node, each.id) for node, each in expected
-    }
-
-    def is_found(each: ReportedTask) -> bool:
-        state = each.state
-        texts = (state.name, state.service, state.image, each.node, state.id)
-        return any(text.casefold() in one.casefold() for one in texts if one is not None)
-
-    found = listed.containing(text)
-    assert found.tasks == [each for each in listed.tasks if is_found(each)]
-    tiered = listed.labelled(lambda labels: labels.get("tier") == text)
-    assert tiered.tasks == [each for each in listed.tasks if each.state.labels == {"tier": text}]
+    listed = listed_tasks(registry)
+    assert [each.node for each in listed] == [node for node, _ in expected]
+    assert {(each.node, each.state.id) for each in listed} == {(node, each.id) for node, each in expected}
     value = VALUES[order]
-    for some in (listed, found, tiered):
-        known = sorted((each for each in some.tasks if value(each) is not None), key=value, reverse=reverse)
-        unknown = [each for each in some.tasks if value(each) is None]
-        assert list(some.ordered(order, reverse=reverse)) == known + unknown
+    cases: list[tuple[dict[str, Any], list[ReportedTask]]] = [
+        ({}, listed),
+        ({"search": text}, [each for each in listed if contains(each, text)]),
+        ({"tier": text}, [each for each in listed if each.state.labels == {"tier": text}]),
+    ]
+    for wanted, some in cases:
+        known = sorted((each for each in some if value(each) is not None), key=value, reverse=reverse)
+        unknown = [each for each in some if value(each) is None]
+        assert listed_tasks(registry, **wanted) == some
+        assert listed_tasks(registry, **wanted, order=order, reverse=reverse) == known + unknown
+        page = slice(start, start + 2)
+        assert listed_tasks(registry, page, **wanted, order=order, reverse=reverse) == (known + unknown)[page]
+
+
+@given(reports=st.lists(st.tuples(TEXTS, st.lists(containers(), max_size=3)), max_size=6), text=TEXTS)
+def test_a_search_follows_every_change(*, reports: list[tuple[str, list[ContainerState]]], text: str) -> None:
+    registry = make_registry()
+    for sequence, (node, states) in enumerate(reports, 1):
+        unique = list({each.id: each for each in states}.values())
+        registry.apply(report(node, sequence=sequence, containers=unique), START)
+        listed = listed_tasks(registry)
+        assert listed_tasks(registry, search=text) == [each for each in listed if contains(each, text)]
+        ranked = sorted(listed, key=VALUES["name"])
+        assert listed_tasks(registry, order="name") == ranked
+
+
+def test_texts_of_any_length_and_kind_are_found_and_ordered() -> None:
+    registry = make_registry()
+    names = ["x" * 300 + "needle", "zero\0needle", "short needle", "\udc80", "other"]
+    registry.apply(report("one", containers=[container(name) for name in names]), START)
+
+    def found(text: str) -> list[str]:
+        return [each.state.name for each in listed_tasks(registry, search=text)]
+
+    assert found("NEEDLE") == names[:3]
+    assert found("o\0n") == ["zero\0needle"]
+    assert found("\0") == ["zero\0needle"]
+    assert found("\udc80") == ["\udc80"]
+    assert [each.state.name for each in listed_tasks(registry, order="name")] == sorted(names)
+
+
+def test_a_large_cluster_is_searched_in_steps_and_what_changes_meanwhile_is_right() -> None:
+    registry = make_registry()
+    for node in range(40):
+        states = [container(f"web-{node}-{each}") for each in range(500)]
+        registry.apply(report(f"node-{node}", containers=states), START)
+    assert not registry.tables.search_tasks("web-7-")
+    registry.apply(
+        partial_report("node-7", sequence=2, gone=["id-of-web-7-0"], containers=[container("web-7-new")]),
+        START,
+    )
+    assert len(listed_tasks(registry, search="web-7-")) == 500
+    tasks = registry.tables.list_tasks(search="web-7-", order="name")
+    registry.apply(partial_report("node-7", sequence=3, gone=["id-of-web-7-1"]), START)
+    page = registry.tables.reported(tasks, tasks.page(range(2)))
+    assert [each.state.name for each in page] == ["web-7-10"]
+
+
+def listed_tasks(
+    registry: Registry,
+    page: slice = slice(None),
+    *,
+    tier: str | None = None,
+    reverse: bool = False,
+    **wanted: Any,
+) -> list[ReportedTask]:
+    """The tasks of one page of a list, as the API makes it."""
+    tasks = registry.tables.list_tasks(**wanted)
+    if tier is not None:
+        tasks = registry.tables.labelled(tasks, lambda labels: labels.get("tier") == tier)
+    return registry.tables.reported(tasks, tasks.page(range(tasks.rows.size)[page], reverse=reverse))
+
+
+def contains(task: ReportedTask, text: str) -> bool:
+    state = task.state
+    texts = (state.name, state.service, state.image, task.node, state.id)
+    return any(text.casefold() in one.casefold() for one in texts if one is not None)
 
 
 def test_containers_of_one_node_service_and_name_are_listed() -> None:
@@ -83,7 +151,7 @@ def test_containers_of_one_node_service_and_name_are_listed() -> None:
         registry.apply(report(node, containers=states), START)
 
     def names(**wanted: Any) -> list[str]:
-        return [each.state.name for each in registry.tables.list_tasks(**wanted).tasks]
+        return [each.state.name for each in listed_tasks(registry, **wanted)]
 
     assert names(node="two") == ["web-two", "db-two"]
     assert names(service="db") == ["db-one", "db-two"]

@@ -2,7 +2,7 @@ import pytest
 
 from collector.common.errors import HistoryUnavailable
 from collector.history.sqlite.history import History
-from collector.observe.registry import Registry
+from collector.observe.live_tables import LiveTables
 from tests.collector.builders import Client, report
 from wire.messages import encode
 
@@ -67,7 +67,7 @@ async def test_internal_error_is_logged_and_a_problem_document(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Registry, "nodes", broken)
+    monkeypatch.setattr(LiveTables, "list_nodes", broken)
     status, problem = await collector.ask("/v1/nodes")
     assert (status, problem["status"]) == (500, 500)
     assert "ZeroDivisionError" in caplog.text
