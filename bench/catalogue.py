@@ -52,6 +52,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.swarm.benchmark",
         "a real Swarm: bottlenecks, consolidation onto fewer nodes, faults",
     ),
+    "interrupted": (
+        "bench.interrupted",
+        "collectors that die at every change of every action, on real hosts and a real Swarm",
+    ),
     "understanding": (
         "bench.understanding.benchmark",
         "analysis of 50,000 containers, latency meanwhile, and envelopes against numpy's percentiles",

@@ -79,6 +79,11 @@ class Manager:
         """Return the tasks of a service, including ended ones that Swarm lists."""
         return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(service=service_id))
 
+    async def services_of(self, containers: Collection[str]) -> frozenset[str]:
+        """Return the ids of the services of containers, which may have ended."""
+        tasks = await self._engine.get("/tasks", tuple[SwarmTask, ...])
+        return frozenset(task.service_id for task in tasks if task.container in containers)
+
     async def node_named(self, name: str) -> SwarmNode:
         """Return the node of a host name. Raise `DriverError` if there is none, or several."""
         return node_named(name, await self._engine.get("/nodes", tuple[SwarmNode, ...]))

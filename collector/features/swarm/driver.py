@@ -75,6 +75,7 @@ class Swarm(Mover, Parker, Scaler):
         if done.before:
             await self.unpark(done)
             return
+        await self.end_interrupted(done.containers)
         cluster = await self._manager.read_state()
         for task in cluster.tasks:
             if task.wanted and task.container in done.containers:

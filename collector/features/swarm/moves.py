@@ -1,6 +1,6 @@
 """A move: add constraints, wait until healthy, remove them; or roll back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -158,6 +158,14 @@ class Mover(SwitchingDriver):
             await self._manager.change_service(service.id, without_constraints)
         return tuple(f"removed the constraints that a move left on {service.name}" for service in left)
 
+    async def end_interrupted(self, containers: Collection[str]) -> None:
+        """Let Swarm complete what a killed collector began with the services of these containers."""
+        for service_id in await self._manager.services_of(containers):
+            service = await self._manager.service(service_id)
+            if is_constrained(service.spec):
+                await self._manager.wait(service_id, _require_ended, self._seconds(service))
+                await self._manager.change_service(service_id, without_constraints)
+
     async def _constrain(self, path: MovePath, constraints: Sequence[str]) -> None:
         await self._manager.change_service(
             path.service.id,
@@ -195,9 +203,17 @@ class Mover(SwitchingDriver):
                 raise NotYet(now.obstacle(path.tasks))
             return tasks
 
-        settings = self._settings
-        seconds = settings.healthy_seconds + settings.stable_seconds + path.service.stop_seconds
-        return await self._manager.wait(path.service.id, judged, seconds, (path.source.id, path.target.id))
+        nodes = (path.source.id, path.target.id)
+        return await self._manager.wait(path.service.id, judged, self._seconds(path.service), nodes)
+
+    def _seconds(self, service: SwarmService) -> float:
+        """Return how long to wait for the tasks of a service to start and to stop."""
+        return self._settings.healthy_seconds + self._settings.stable_seconds + service.stop_seconds
+
+
+def _require_ended(now: ServiceProgress) -> None:
+    if now.service.is_updating and not any(task.has_no_place for task in now.wanted):
+        raise NotYet(now.obstacle(()))
 
 
 def _arrived_tasks(path: MovePath, now: ServiceProgress) -> list[SwarmTask] | None:

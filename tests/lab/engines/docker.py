@@ -43,6 +43,10 @@ class EngineError(Exception):
     """The engine rejected a command; the text is its message."""
 
 
+class NotFoundError(EngineError):
+    """What was asked for is not there."""
+
+
 class Engine:
     """One engine and its command line. Containers run the lab's image by default."""
 
@@ -234,7 +238,8 @@ def request(socket: Path, path: str) -> bytes:
     finally:
         connection.close()
     if response.status != http.HTTPStatus.OK:
-        raise EngineError(f"GET {path}: {response.status} {body.decode(errors='replace').strip()}")
+        kind = NotFoundError if response.status == http.HTTPStatus.NOT_FOUND else EngineError
+        raise kind(f"GET {path}: {response.status} {body.decode(errors='replace').strip()}")
     return body
 
 

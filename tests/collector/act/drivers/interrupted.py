@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from collector.act.drivers.engine.client import Engine, Engines
 from collector.act.drivers.engine.containers import DockerContainer, limit_of
@@ -66,6 +66,60 @@ class Fuse:
     def die(self) -> None:
         self.is_dead = True
         raise KilledError
+
+
+class Point(NamedTuple):
+    """Where a collector dies on real parts: before change number `at` of an action, or right after it."""
+
+    action: str
+    at: int
+    sent: bool
+
+    def __str__(self) -> str:
+        return f"{self.action}-{'after' if self.sent else 'before'}-{self.at}"
+
+    @property
+    def reports(self) -> bool:
+        """Whether agents report what the action made."""
+        return not self.action.endswith("unseen")
+
+    def fuse(self) -> Fuse:
+        return Fuse(self.at, self.sent)
+
+
+Changes = Mapping[str, list[str]]
+"""All changes of each action, in order."""
+
+
+def all_points(table: Changes) -> list[Point]:
+    """Return all points on real parts: before the records of moves, before and after the requests of all.
+
+    A record is between two other changes: right after one is right before the next.
+    """
+    return [
+        Point(action, at, sent)
+        for action, changes in _real(table)
+        for at, change in enumerate(changes)
+        for sent in ((False, True) if change != "journal" else (False,))
+        if change != "journal" or action == "move"
+    ]
+
+
+def halfway(table: Changes) -> list[Point]:
+    """Return a point per action: half of its last requests are sent, and the journal tells of none."""
+    points = []
+    for action, changes in _real(table):
+        end = max(at for at, change in enumerate(changes) if change != "journal") + 1
+        first = end
+        while changes[first - 1] != "journal":
+            first -= 1
+        points.append(Point(action, (first + end - 1) // 2, sent=True))
+    return points
+
+
+def _real(table: Changes) -> Iterator[tuple[str, list[str]]]:
+    """Return the actions that the lab can carry out: its containers stay healthy."""
+    return ((action, changes) for action, changes in table.items() if not action.endswith("sick"))
 
 
 class DyingEngine:

@@ -40,6 +40,9 @@ class Swarmd:
         self.tasks: list[Json] = []
         self.node_specs: dict[str, Json] = {name: {"Availability": "active"} for name in self.nodes}
         self.version = 1
+        self.reads_per_update = 0
+        """How often the service must be read until an update with constraints takes effect."""
+        self._reads_left = 0
         self.spec: Json = {
             "Name": "web",
             "Labels": {"wattpack.move": "allowed"},
@@ -147,9 +150,11 @@ class Swarmd:
             case ["services", _]:
                 answer = self._service()
             case ["tasks"]:
-                [(by, [value])] = json.loads(query["filters"]).items()
-                key = {"desired-state": "DesiredState", "service": "ServiceID", "node": "NodeID"}[by]
-                answer = [each for each in self.tasks if each[key] == value]
+                keys = {"desired-state": "DesiredState", "service": "ServiceID", "node": "NodeID"}
+                filters = json.loads(query.get("filters", "{}")).items()
+                answer = [
+                    task for task in self.tasks if all(task[keys[by]] in values for by, values in filters)
+                ]
             case _:
                 raise AssertionError(path)
         return msgspec.convert(json.loads(json.dumps(answer)), kind)
@@ -161,13 +166,21 @@ class Swarmd:
         match path.strip("/").split("/"):
             case ["services", _, "update"]:
                 self.spec = body
+                self._reads_left = self.reads_per_update if constraints_of(body) else 0
             case ["nodes", node, "update"]:
                 self.node_specs[_name(node)] = body
-        self._reconcile()
+        if not self._reads_left:
+            self._reconcile()
         return b""
 
     def _service(self) -> Json:
-        return {"ID": "s", "Version": {"Index": self.version}, "Spec": self.spec}
+        service: Json = {"ID": "s", "Version": {"Index": self.version}, "Spec": self.spec}
+        if self._reads_left:
+            service["UpdateStatus"] = {"State": "updating"}
+            self._reads_left -= 1
+            if not self._reads_left:
+                self._reconcile()
+        return service
 
     def _node(self, name: str) -> Json:
         return {

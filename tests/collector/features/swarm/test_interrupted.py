@@ -122,6 +122,17 @@ async def test_nothing_is_doubled_lost_or_left_behind(name: str, at: int, tmp_pa
     assert (OFF_LABEL in (swarm.node_specs["gamma"].get("Labels") or {})) is is_off
 
 
+async def test_the_update_of_an_interrupted_undo_is_waited_for(tmp_path: Path) -> None:
+    swarm, action = await build("move-unseen", tmp_path)
+    before, fuse = copy.deepcopy(swarm.spec), Fuse(POINTS["move-unseen"].index("update", 4), sent=True)
+    swarm.reads_per_update = 5
+    step = await interrupted(tmp_path, swarm, action, fuse, reports=False)
+    assert fuse.is_dead
+    assert step.state is StepState.UNDONE, step.why
+    assert list(swarm.runs()) == ["alpha"]
+    assert swarm.spec == before
+
+
 async def hold(swarm: Swarmd, replicas: dict[str, int]) -> dict[str, Any]:
     """Create the service anew, on chosen nodes; return the spec that its user wrote."""
     written = {**swarm.spec, "Labels": {}, "Mode": {"Replicated": {"Replicas": sum(replicas.values())}}}
