@@ -33,7 +33,8 @@ class HostConfig(Section, frozen=True):
     """Bandwidth of all disks together. 0 uses the highest bandwidth observed so far."""
     network_bytes_per_second: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
     """Bandwidth of all network interfaces together. 0 uses their link speed or, if they do not report one,
-    the highest bandwidth observed so far."""
+    the highest bandwidth observed so far. That does not show which services are limited by the network: on
+    most virtual machines, set it."""
 
     @property
     def proc(self) -> Path:

@@ -62,6 +62,7 @@ class NodeColumns:
     """One row per node."""
 
     capacity: Floats = resources()
+    learned: Flags = resources(blank=False, dtype=np.bool_)
     used: Floats = resources()
     reported_watts: Floats = column()
     busy: Floats = resources()
@@ -126,10 +127,12 @@ class NodeTable:
         if is_new_run:
             columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
             columns.reported_watts[row] = np.nan
+            columns.learned[row] = False
             self._put_curve(entry, None)
         if state is not None:
             columns.used[row] = state.used.values
             columns.capacity[row] = state.capacity.values
+            columns.learned[row] = [each in state.learned_capacities for each in RESOURCES]
             columns.busy[row] = busy_ratios(state)
             columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
         if state is not None or is_new_run:
