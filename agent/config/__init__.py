@@ -72,7 +72,9 @@ class ReportingConfig(Section, frozen=True):
     contains at least one sample."""
     threshold_points: Annotated[float, Meta(ge=0, le=100)] = 10.0
     """Change that causes a report: percentage points of the host's capacity, or of the container's limit,
-    since the last reported window. 0 reports every window."""
+    since the last reported window. 0 reports every window. A container without a limit is also reported when
+    its usage has doubled or halved, next four times and so on until the next full report; small amounts,
+    which for all containers together are less than this share of the host, count as nothing."""
     beacon_seconds: Annotated[float, Meta(ge=1, le=3600)] = 30.0
     """Maximum time between two reports. If nothing changed, an empty report shows that the node is up."""
     heartbeat_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
