@@ -33,7 +33,8 @@ class HostConfig(Section, frozen=True):
     """Bandwidth of all disks together. 0 uses the highest bandwidth observed so far."""
     network_bytes_per_second: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
     """Bandwidth of all network interfaces together. 0 uses their link speed or, if they do not report one,
-    the highest bandwidth observed so far."""
+    the highest bandwidth observed so far. That does not show which services are limited by the network: on
+    most virtual machines, set it."""
 
     @property
     def proc(self) -> Path:
@@ -71,7 +72,9 @@ class ReportingConfig(Section, frozen=True):
     contains at least one sample."""
     threshold_points: Annotated[float, Meta(ge=0, le=100)] = 10.0
     """Change that causes a report: percentage points of the host's capacity, or of the container's limit,
-    since the last reported window. 0 reports every window."""
+    since the last reported window. 0 reports every window. A container without a limit is also reported when
+    its usage has doubled or halved, next four times and so on until the next full report; small amounts,
+    which for all containers together are less than this share of the host, count as nothing."""
     beacon_seconds: Annotated[float, Meta(ge=1, le=3600)] = 30.0
     """Maximum time between two reports. If nothing changed, an empty report shows that the node is up."""
     heartbeat_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 300.0

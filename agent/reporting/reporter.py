@@ -219,6 +219,9 @@ class Reporter:
         """
         capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
+        # All that is not reported of all containers together is less than the threshold of the host.
+        part = self._config.threshold_points / 100 / max(1, len(sample.containers))
+        shares: Values = tuple([part * (whole or 0.0) for whole in capacity.values])
         for container in sample.containers:
             tracked = self._containers.get(container.id)
             if tracked is None:
@@ -229,7 +232,11 @@ class Reporter:
             tracked.tally.add(values, seconds)
             # In a full report all windows are due, and need not be compared.
             points = 0.0 if full else self._config.threshold_points
-            is_due = closes and track.close(_limits_or(limit, capacity), points)
+            is_due = closes and track.close(
+                _limits_or(limit, capacity), points, _without_limit(shares, limit)
+            )
+            if full:
+                track.begin_period()
             is_named = container.id in named
             if is_named:
                 track.replace_latest(values, seconds)
@@ -293,6 +300,11 @@ class _Container:
 def _limits_or(limit: Quantities, capacity: Quantities) -> Values:
     """Per resource, the limit of a container or, without one, the capacity of the host."""
     return tuple([own or whole for own, whole in zip(limit.values, capacity.values, strict=True)])
+
+
+def _without_limit(shares: Values, limit: Quantities) -> Values:
+    """The shares of the resources that a container may use without a limit; None for the others."""
+    return tuple([None if own else share for own, share in zip(limit.values, shares, strict=True)])
 
 
 # --- When -----------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ class TumblingWindows:
         return math.floor((now_seconds - self.begin_seconds) / self.length_seconds)
 
 
+_FACTOR = 2.0
+"""A value of a container without a limit that multiplied by this is reported."""
 _NEARLY = 1 - 1e-9
 """Tolerance of floating-point sums."""
 
@@ -75,7 +77,15 @@ class WindowTracker:
     The first values are the usage of each resource, in the order of `RESOURCES`.
     """
 
-    __slots__ = ("_closed", "_open", "_reported", "_reported_capacities", "_whole_windows", "_width")
+    __slots__ = (
+        "_closed",
+        "_factor",
+        "_open",
+        "_reported",
+        "_reported_capacities",
+        "_whole_windows",
+        "_width",
+    )
 
     def __init__(self, width: int, *, from_start: bool) -> None:
         """Without `from_start`, the open window started before the first sample, so it is not a whole one."""
@@ -85,28 +95,41 @@ class WindowTracker:
         self._whole_windows = 0 if from_start else -1
         self._reported: Values = (None,) * len(RESOURCES)
         self._reported_capacities: Values = self._reported
+        self._factor = _FACTOR
 
     def add(self, values: Values, seconds: float) -> None:
         self._open.add(values, seconds)
 
-    def close(self, capacities: Values, points: float) -> bool:
+    def close(self, capacities: Values, points: float, least: Values = ()) -> bool:
         """Close the open window and start another; returns whether to report the closed one.
 
         It is reported if it is the first whole window, or if a resource changed by `points` percentage points
-        of its capacity since the last report.
+        of its capacity since the last report, or multiplied, if amounts below `least` count as that.
         """
         values = self._open.values()
         self._closed = (values, self._open.seconds)
         self._open = Mean(self._width)
         self._whole_windows += 1
-        return (
+        if (
             self._whole_windows == 1
             or points == 0
             or any(
                 _changed(*each, points / 100)
                 for each in zip(values, capacities, self._reported, self._reported_capacities, strict=False)
             )
+        ):
+            return True
+        has_multiplied = any(
+            _has_multiplied(*each, self._factor) for each in zip(values, self._reported, least, strict=False)
         )
+        if has_multiplied:
+            # So a value that goes up and down is not reported each time.
+            self._factor *= _FACTOR
+        return has_multiplied
+
+    def begin_period(self) -> None:
+        """Report a value again that multiplies for the first time."""
+        self._factor = _FACTOR
 
     def latest(self) -> tuple[Values, float]:
         """Means and length of the last closed window, or of the open one if none has closed yet.
@@ -126,6 +149,13 @@ class WindowTracker:
     def is_unreported(self, resource_index: int) -> bool:
         """True if the resource was not reported yet and no whole window has closed."""
         return self._reported[resource_index] is None and self._whole_windows < 1
+
+
+def _has_multiplied(value: float | None, reported: float | None, least: float | None, factor: float) -> bool:
+    if value is None or reported is None or not least:
+        return False
+    low, high = (value, reported) if value < reported else (reported, value)
+    return high >= factor * max(low, least)
 
 
 def _changed(

@@ -105,6 +105,7 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
     return Nodes(
         names=tuple(f"node-{number:05}" for number in range(count)),
         capacity=capacity,
+        learned=np.zeros(ratio.shape, dtype=np.bool_),
         used=used,
         reported_watts=np.full(count, np.nan),
         busy=np.full(ratio.shape, np.nan),

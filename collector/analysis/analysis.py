@@ -18,13 +18,15 @@ import numpy as np
 from msgspec import structs
 
 from collector.analysis.bottlenecks import Bottleneck
-from collector.analysis.contributions import negligible_use
-from collector.analysis.dominance import (
-    capacity_shares,
+from collector.analysis.capacity import (
+    NO_DISK_TIME,
+    UNKNOWN_CAPACITY,
+    ClusterCapacity,
+    DiskTime,
     cluster_capacity,
-    dominant_before,
-    update_dominance,
 )
+from collector.analysis.contributions import negligible_use
+from collector.analysis.dominance import capacity_shares, dominant_before, update_dominance
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group
 from collector.analysis.services import RunningServices, ServiceProfile, service_table
@@ -67,8 +69,8 @@ class Analysis:
 
     at: float = 0.0
     """The time of the snapshot; 0 before the first pass."""
-    capacity: Sequence[float] = ()
-    """The capacity of all nodes, per resource; NaN is unknown."""
+    capacity: ClusterCapacity = UNKNOWN_CAPACITY
+    disks: DiskTime = NO_DISK_TIME
     services: Mapping[str, ServiceProfile] = field(default_factory=dict)
     """By name, including those that do not run now."""
     groups: tuple[Group, ...] = ()
@@ -95,7 +97,11 @@ def analyse(
     snapshot: Snapshot, running: Mapping[str, ServiceProfile], before: Analysis, settings: AnalysisConfig
 ) -> Analysis:
     """Analyse the whole cluster; `running` is what the containers of each running service show."""
-    capacity = cluster_capacity(snapshot.nodes.capacity)
+    nodes, elapsed = snapshot.nodes, snapshot.at - before.at
+    disks = before.disks.add(nodes, min(max(elapsed, 0.0), settings.interval_seconds) if before.at else 0.0)
+    capacity = cluster_capacity(
+        nodes.capacity, nodes.learned, disks, settings.profile_seconds, before.capacity
+    )
     services = dict(_update_running(snapshot.at, running, before, settings, capacity))
     services |= _keep_ended(snapshot.at, running, before.services, settings)
     tasks = snapshot.tasks
@@ -112,6 +118,7 @@ def analyse(
     return Analysis(
         at=snapshot.at,
         capacity=capacity,
+        disks=disks,
         services=MappingProxyType(services),
         groups=groups,
         fitted=before.fitted if is_fitted else _FittedContainers(tasks.ids, tasks.envelope),
@@ -134,9 +141,9 @@ def _update_running(
     running: Mapping[str, ServiceProfile],
     last: Analysis,
     settings: AnalysisConfig,
-    capacity: Sequence[float],
+    capacity: ClusterCapacity,
 ) -> Iterator[tuple[str, ServiceProfile]]:
-    is_same_capacity = np.array_equal(capacity, last.capacity, equal_nan=True)
+    is_same_capacity = capacity.equals(last.capacity)
     for name in sorted(running):
         now, before = running[name], last.services.get(name)
         if before is not None and is_same_capacity and _is_current(before, now, at):
@@ -147,7 +154,7 @@ def _update_running(
         if not profiled and before is not None and before.profiled:
             # Its containers are new: the earlier profile holds until these are observed for long enough.
             profiled, known = True, before
-        shares = capacity_shares(known.statistics[:, Statistic.MEAN].tolist(), capacity)
+        shares = capacity_shares(known.statistics[:, Statistic.MEAN].tolist(), capacity.amounts)
         yield (
             name,
             structs.replace(
@@ -156,7 +163,11 @@ def _update_running(
                 observed_seconds=known.observed_seconds,
                 statistics=known.statistics,
                 dominant=update_dominance(
-                    shares, known.observed_seconds, at, None if before is None else before.dominant
+                    shares,
+                    known.observed_seconds,
+                    at,
+                    None if before is None else before.dominant,
+                    capacity.known,
                 ),
                 last_seen_at=at,
                 node=now.node if before is None or before.node == now.node else "",
@@ -199,7 +210,7 @@ def without_node(before: Analysis, node: str, since: float | None, services: Col
     """An analysis from which the next pass continues as if a node had contributed nothing since a time.
 
     What its services need follows from their other containers. Their dominant resources are those of before;
-    groups are made anew.
+    groups, and what disks can do, are found anew.
     """
     kept = {name: each for name, each in before.services.items() if each.node != node}
     for name in services:
@@ -207,7 +218,14 @@ def without_node(before: Analysis, node: str, since: float | None, services: Col
             kept[name] = structs.replace(
                 profile, profiled=False, dominant=dominant_before(profile.dominant, since)
             )
-    return replace(before, services=MappingProxyType(kept), groups=(), fitted=NOT_FITTED, outliers={})
+    return replace(
+        before,
+        services=MappingProxyType(kept),
+        disks=NO_DISK_TIME,
+        groups=(),
+        fitted=NOT_FITTED,
+        outliers={},
+    )
 
 
 # --- Stored profiles -------------------------------------------------------------------------

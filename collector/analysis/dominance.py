@@ -2,25 +2,24 @@
 
 The mean usage of one container is divided by the cluster's capacity; the resource with the largest ratio is
 dominant. A new leader needs a clear lead: otherwise two similar resources would alternate, and every decision
-with them.
+with them. While the capacity of the leader is not known, no resource becomes dominant: which one would be
+arbitrary.
 """
 
 from collections.abc import Sequence
 from math import nan
 
 import msgspec
-import numpy as np
 
-from collector.analysis.contributions import far_out
-from collector.common.arrays import Floats
 from collector.common.ratios import Ratios, ratios_of
 from wire.resources import RESOURCES, Resource
 
-_LEAD = 1.05
+LEAD = 1.05
 """A resource becomes dominant when its share is this many times that of the current one."""
 _HALF_CONFIDENCE_SECONDS = 600.0
 """Observation time after which the confidence reaches half of its margin."""
 _MAX_HISTORY = 20
+_ALL_KNOWN = (True,) * len(RESOURCES)
 
 
 class DominantSince(msgspec.Struct, frozen=True, gc=False):
@@ -42,18 +41,6 @@ class DominantResource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The last dominant resources, the current one last."""
 
 
-def cluster_capacity(capacity: Floats) -> list[float]:
-    """The capacity of all nodes per resource; NaN if no node reports it.
-
-    A node can report any capacity. So that one wrong report does not distort all shares, a node that claims
-    far more than the others counts for what they make plausible.
-    """
-    known = (~np.isnan(capacity)).sum(axis=0)
-    total = np.nansum(np.minimum(capacity, far_out(capacity)), axis=0)
-    capacities: list[float] = np.where(known > 0, total, np.nan).tolist()
-    return capacities
-
-
 def capacity_shares(used: Sequence[float], capacity: Sequence[float]) -> list[float]:
     """Mean usage divided by capacity, per resource; NaN where either is unknown."""
     # Four numbers per service: plain Python is faster here than numpy.
@@ -69,31 +56,41 @@ def dominant_before(now: DominantResource | None, since: float | None) -> Domina
 
 
 def update_dominance(
-    shares: Sequence[float], observed_seconds: float, at: float, before: DominantResource | None = None
+    shares: Sequence[float],
+    observed_seconds: float,
+    at: float,
+    before: DominantResource | None = None,
+    known: Sequence[bool] = _ALL_KNOWN,
 ) -> DominantResource | None:
-    """The dominant resource now; None until something is used."""
+    """The dominant resource now; None until something is used, and the largest share is known.
+
+    A share that is not `known` is at most this large, so a known one above it leads in any case.
+    """
     ratios = [0.0 if share != share else share for share in shares]  # noqa: PLR0124 - NaN
     leader = max(range(len(ratios)), key=ratios.__getitem__)
     if ratios[leader] <= 0:
         return before
     if before is not None:
         holder = RESOURCES.index(before.resource)
-        if ratios[leader] < _LEAD * ratios[holder]:
+        if ratios[leader] < LEAD * ratios[holder]:
             leader = holder
+    if not known[leader]:
+        return before
     resource, history = RESOURCES[leader], () if before is None else before.history
     if before is None or before.resource is not resource:
         history = (*history, DominantSince(resource, at))[-_MAX_HISTORY:]
     second = max(range(len(ratios)), key=lambda place: -1.0 if place == leader else ratios[place])
     margin = max(0.0, 1 - ratios[second] / ratios[leader])
+    at_most = "" if known[second] else "at most "
     trust = observed_seconds / (observed_seconds + _HALF_CONFIDENCE_SECONDS)
     return DominantResource(
         resource=resource,
         confidence=margin * trust,
-        shares=ratios_of(shares),
+        shares=ratios_of([share if sure else nan for share, sure in zip(shares, known, strict=True)]),
         explanation=(
             f"one container uses {ratios[leader]:.3%} of the cluster's {resource} and "
-            f"{ratios[second]:.3%} of its {RESOURCES[second]}, the next resource (lead {margin:.0%}, "
-            f"observed for {observed_seconds / 60:.0f} minutes)"
+            f"{at_most}{ratios[second]:.3%} of its {RESOURCES[second]}, the next resource "
+            f"(lead {margin:.0%}, observed for {observed_seconds / 60:.0f} minutes)"
         ),
         history=history,
     )

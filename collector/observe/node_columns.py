@@ -63,6 +63,7 @@ class NodeColumns:
     """One row per node."""
 
     capacity: Floats = resources()
+    learned: Flags = resources(blank=False, dtype=np.bool_)
     used: Floats = resources()
     reported_watts: Floats = column()
     idle_watts: Floats = column()
@@ -166,10 +167,12 @@ class NodeTable:
         if is_new_run:
             columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
             _put_power(columns, row, None)
+            columns.learned[row] = False
             self._put_curve(entry, None)
         if state is not None:
             columns.used[row] = state.used.values
             columns.capacity[row] = state.capacity.values
+            columns.learned[row] = [each in state.learned_capacities for each in RESOURCES]
             columns.busy[row] = busy_ratios(state)
             _put_power(columns, row, state.power)
         if state is not None or is_new_run:

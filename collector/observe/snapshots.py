@@ -219,6 +219,7 @@ class SnapshotBuilder:
         return Nodes(
             names=names.nodes,
             capacity=columns.capacity,
+            learned=columns.learned,
             used=columns.used,
             reported_watts=columns.reported_watts,
             busy=columns.busy,

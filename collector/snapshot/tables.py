@@ -74,6 +74,8 @@ class Nodes:
 
     names: tuple[str, ...]
     capacity: Floats
+    learned: Flags
+    """Per resource: whether `capacity` is only the highest use seen."""
     used: Floats
     """The mean over the last window that the node reported."""
     reported_watts: Floats

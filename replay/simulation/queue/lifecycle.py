@@ -254,6 +254,7 @@ def _empty_nodes(hosts: Hosts) -> Nodes:
     return Nodes(
         names=hosts.names,
         capacity=hosts.capacity,
+        learned=np.zeros((size, _WIDTH), dtype=np.bool_),
         used=hosts.system,
         reported_watts=np.full(size, np.nan),
         busy=np.full((size, _WIDTH), np.nan),

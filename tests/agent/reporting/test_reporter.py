@@ -173,6 +173,36 @@ def test_a_containers_points_are_of_its_limit_or_else_of_the_host() -> None:
     assert [each.id for each in the(node.tick(containers_at(0.4))).containers] == ["small", "free"]
 
 
+def _among_ten(cores: float) -> dict[str, Container]:
+    """One container that uses some of the 4 cores, among ten without a limit."""
+    steady = {f"steady{number}": Container(cpu(0.05), limit=Quantities()) for number in range(9)}
+    return {"grows": Container(cpu(cores), limit=Quantities()), **steady}
+
+
+def test_a_container_without_a_limit_that_doubles_is_reported_before_it_used_ten_points_of_the_host() -> None:
+    node = Node(quiet(window_seconds=2.0))
+    node.ticks(3, lambda _: _among_ten(0.1))
+    assert node.tick(_among_ten(0.19)) is None
+    assert [each.id for each in the(node.tick(_among_ten(0.2))).containers] == ["grows"]
+    # Of ten containers, each may hide a tenth of the threshold: 0.04 cores.
+    node = Node(quiet(window_seconds=2.0))
+    node.ticks(3, lambda _: _among_ten(0.001))
+    assert node.tick(_among_ten(0.079)) is None
+    assert [each.id for each in the(node.tick(_among_ten(0.08))).containers] == ["grows"]
+
+
+def test_a_value_that_goes_up_and_down_is_reported_a_few_times_per_heartbeat() -> None:
+    node = Node(quiet(window_seconds=2.0, heartbeat_seconds=300.0))
+    node.ticks(3, lambda _: _among_ten(0.01))
+    began = len(node.reported)
+    node.ticks(300, lambda number: _among_ten(0.01 if number % 2 else 0.39))
+    told = [each.heartbeat is not None for each in node.reported[began:] if each.containers]
+    heartbeats = [place for place, full in enumerate(told) if full]
+    assert len(heartbeats) == 3
+    # It is ten times of what counts: it doubles three times.
+    assert [after - before - 1 for before, after in pairwise(heartbeats)] == [3, 3]
+
+
 def test_only_changed_containers_are_reported() -> None:
     node = Node(quiet(window_seconds=2.0))
     node.ticks(3, lambda _: {name: Container(cpu(0.5)) for name in "abc"})

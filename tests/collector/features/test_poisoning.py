@@ -106,7 +106,7 @@ async def test_capacity_is_bounded_by_a_setting_and_by_that_of_the_others() -> N
         after = await cluster.service()
         assert after["envelope"] == before["envelope"]
         whole = cluster.collector.core.analysis.latest.capacity
-        assert whole[0] == 24 * 16.0
+        assert whole.amounts[0] == 24 * 16.0
 
 
 async def test_an_honest_node_with_a_few_times_the_load_counts() -> None:

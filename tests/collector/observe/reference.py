@@ -38,6 +38,8 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
             for each, is_open in entry.alerts.listed(run.boot, run.complete_until)
             if is_open
         }
+        learned = () if run.state is None else run.state.value.learned_capacities
+        guessed = [resource in learned for resource in RESOURCES]
         cpu, memory, disk, network = (resource in short for resource in RESOURCES)
         named = [short.get(resource, "") for resource in RESOURCES]
         culprits = [
@@ -48,6 +50,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
             NodeFacts(
                 name=name,
                 capacity=Quantities() if run.state is None else run.state.value.capacity,
+                learned=(guessed[0], guessed[1], guessed[2], guessed[3]),
                 used=Quantities() if run.state is None else run.state.value.used,
                 reported_watts=nan
                 if run.state is None or run.state.value.power is None

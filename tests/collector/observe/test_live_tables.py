@@ -65,6 +65,17 @@ def row_of(snapshot: Snapshot, container: str) -> int:
 # --- The columns are what was reported -----------------------------------------------------------
 
 
+def test_a_capacity_that_is_only_the_highest_use_seen_is_marked_until_it_is_declared() -> None:
+    registry = make_registry()
+    for sequence, learned in enumerate([(Resource.DISK, Resource.NETWORK), (Resource.DISK,), ()], start=1):
+        registry.apply(
+            partial_report(sequence=sequence, state=state(learned_capacities=learned), heartbeat=HEARTBEAT),
+            START,
+        )
+        row = registry.tables.snapshot(START).nodes.learned[0].tolist()
+        assert row == [False, False, Resource.DISK in learned, Resource.NETWORK in learned]
+
+
 @patient
 @given(clusters(), st.data())
 def test_columns_after_any_reports_equal_those_built_from_the_registry(

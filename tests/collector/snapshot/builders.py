@@ -41,6 +41,7 @@ class NodeFacts:
 
     name: str
     capacity: Quantities
+    learned: tuple[bool, bool, bool, bool] = (False, False, False, False)
     used: Quantities = _UNKNOWN
     reported_watts: float = nan
     busy: Four = (nan, nan, nan, nan)
@@ -239,6 +240,7 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
     return Nodes(
         names=tuple(each.name for each in nodes),
         capacity=four_columns([four(each.capacity) for each in nodes]),
+        learned=np.array([each.learned for each in nodes], dtype=np.bool_).reshape(count, 4),
         used=four_columns([four(each.used) for each in nodes]),
         reported_watts=np.array([each.reported_watts for each in nodes], dtype=np.float64),
         busy=four_columns([each.busy for each in nodes]),
