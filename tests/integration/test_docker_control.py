@@ -85,6 +85,7 @@ def cluster(hosts: Hosts) -> Iterator[Cluster]:
             "check_seconds": 0.4,
             "verify_seconds": _VERIFY_SECONDS,
             "settle_seconds": _VERIFY_SECONDS + 5,
+            "verdict_seconds": _VERIFY_SECONDS + 5,
         },
         "policies": {"draps": {"cool_down_seconds": 1}},
     }
@@ -126,7 +127,7 @@ def test_a_moved_container_is_verified_and_stays(hosts: Hosts, cluster: Cluster)
     assert moved["containers"] == [second.inspect("hog")["Id"]]
     # Nothing undoes it after the time for verification.
     started = second.inspect("hog")["State"]["StartedAt"]
-    eventually(lambda: collector.decisions(outcome="done")[0]["after"], _TIMEOUT_SECONDS)
+    eventually(lambda: collector.decisions(outcome="done")[0]["verdicts"], _TIMEOUT_SECONDS)
     assert hosts.places("hog") == ["second"]
     assert second.inspect("hog")["State"]["StartedAt"] == started
     assert len(steps(collector)) == 1
