@@ -50,9 +50,6 @@ class NodeAlerts:
         if len(alerts) > KEPT:
             del alerts[min(alerts)]
 
-    def __bool__(self) -> bool:
-        return bool(self._by_resource)
-
     def listed(self, boot: str, complete_until: int = 0) -> Iterator[tuple[ReportedAlert, bool]]:
         """Every alert, and whether it is open; `boot` is the present run.
 

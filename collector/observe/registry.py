@@ -46,6 +46,8 @@ class Registry:
         """`own_host` is the host name of the collector; empty if it is on none of the nodes."""
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._entries: dict[str, TrackedNode] = {}
+        self._alerting: dict[str, TrackedNode] = {}
+        """The nodes that have reported alerts: few of a large cluster."""
         self._out_of_memory: dict[tuple[str, str], float] = {}
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
@@ -67,6 +69,7 @@ class Registry:
         entry = self._entries.get(report.node) or self._add(report, received_at)
         entry.last_report_at = max(entry.last_report_at, received_at)
         for alert in report.alerts:
+            self._alerting[report.node] = entry
             entry.alerts.add(ReportedAlert(report.node, report.boot, report.sequence, alert))
         failures = sum(event.kind in _FAILURES for event in report.events)
         before = entry.run
@@ -176,6 +179,7 @@ class Registry:
         restored = {}
         for each in alerts:
             if entry := self._entries.get(each.node):
+                self._alerting[each.node] = entry
                 entry.alerts.add(each)
                 restored[each.node] = entry
         for node, entry in restored.items():
@@ -243,6 +247,7 @@ class Registry:
     def remove(self, name: str) -> None:
         """Remove a node, and all that only it reported."""
         del self._entries[name]
+        self._alerting.pop(name, None)
         self.limits.forget(name)
         self.usage.note_change(name)
         for part in self.parts:
@@ -276,9 +281,7 @@ class Registry:
         ]
 
     def _alerts(self) -> Iterator[tuple[TrackedNode, ReportedAlert, AlertState]]:
-        for entry in self._entries.values():
-            if not entry.alerts:
-                continue
+        for entry in self._alerting.values():
             for reported, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until):
                 yield entry, reported, AlertState.OPEN if is_open else AlertState.CLOSED
 
