@@ -6,6 +6,7 @@ the windows and the samples of its predecessor: see `ClusterUsage.add_succession
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from itertools import groupby
 
 import numpy as np
@@ -243,18 +244,17 @@ class ClusterUsage:
         return 0 if entry is None else entry.usage.shrink(entry.run.containers.keys(), max_bytes)
 
     def compact(self, most_nodes: int) -> tuple[list[UsageKey], list[UsageTotal]]:
-        """The heartbeats of some nodes whose usage the history can replace by totals, and these totals."""
+        """The heartbeats of some nodes whose usage the history can replace by totals, and these totals.
+
+        Those of the nodes with the most: where reports come faster than this is called, no node is left out.
+        """
         keys: list[UsageKey] = []
         totals: list[UsageTotal] = []
-        for name, entry in self._nodes.items():
-            if not entry.usage.can_compact:
-                continue
-            of_node, total = entry.usage.compact(name)
+        waiting = [(name, entry.usage) for name, entry in self._nodes.items() if entry.usage.can_compact]
+        for name, usage in nlargest(most_nodes, waiting, key=lambda each: each[1].uncompacted):
+            of_node, total = usage.compact(name)
             keys += of_node
             totals += total
-            most_nodes -= 1
-            if not most_nodes:
-                break
         return keys, totals
 
     def requeue(self, keys: Iterable[UsageKey]) -> None:

@@ -135,6 +135,11 @@ class UsageTracker:
         return copies
 
     @property
+    def uncompacted(self) -> int:
+        """How many heartbeats the totals of the history lack."""
+        return len(self._uncompacted)
+
+    @property
     def can_compact(self) -> bool:
         """Whether the history should replace heartbeats by their total."""
         enough = _COMPACT_FROM + self._total_bytes // _COMPACT_BYTES
