@@ -162,8 +162,10 @@ class Registry:
         Returns the ids of new containers.
         """
         new = self.tables.apply(node, self._entries[node], changes, failures)
-        if new or changes.gone:
+        if new:
             self.usage.note_change(node)
+        if changes.gone:
+            self.usage.note_ended(node, changes.gone)
         self.usage.note_started(node, new)
         return new
 

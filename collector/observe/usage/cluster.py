@@ -6,6 +6,8 @@ the windows and the samples of its predecessor: see `ClusterUsage.add_succession
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from heapq import nlargest
 from itertools import groupby
 
 import numpy as np
@@ -135,7 +137,9 @@ class ClusterUsage:
 
     def note_started(self, node: str, containers: Sequence[str]) -> None:
         """Containers run: write what an earlier run reported, and what they continue."""
-        rings = self._nodes[node].usage.rings
+        entry = self._nodes[node]
+        entry.usage.most_running = max(entry.usage.most_running, len(entry.run.containers))
+        rings = entry.usage.rings
         self.put_envelopes(node, [name for name in containers if name in rings])
         self._continue((node, name) for name in containers)
 
@@ -228,14 +232,28 @@ class ClusterUsage:
 
     def drop_old(self, now: float) -> None:
         """Drop the usage of containers long gone, and the successions whose containers are both gone."""
-        bucket, replaced = bucket_at(now), self.successors().keys()
-        most = KEPT_ENDED // max(1, len(self._nodes))
+        replaced = self.successors().keys()
         for entry in self._nodes.values():
-            entry.usage.drop_ended(entry.run.containers.keys(), bucket, replaced, most)
+            self._drop_ended(entry, now, replaced)
         for each in self._successions:
             before = self._nodes.get(each.from_node)
             if not self._is_running(each) and (before is None or not before.usage.has(each.predecessor)):
                 self._successions.drop(each)
+
+    def note_ended(self, node: str, containers: Sequence[str]) -> None:
+        """Containers of a node ended: where many do, the first are dropped at once."""
+        entry = self._nodes[node]
+        self._changed.add(node)
+        if entry.usage.note_ended(containers) > 2 * max(self._kept_ended, entry.usage.most_running):
+            self._drop_ended(entry, entry.last_report_at, self.successors().keys())
+
+    @property
+    def _kept_ended(self) -> int:
+        """Containers of each node that ended and whose usage is kept."""
+        return KEPT_ENDED // max(1, len(self._nodes))
+
+    def _drop_ended(self, entry: TrackedNode, now: float, replaced: AbstractSet[str]) -> None:
+        entry.usage.drop_ended(entry.run.containers.keys(), bucket_at(now), replaced, self._kept_ended)
 
     def shrink(self, node: str, max_bytes: int) -> int:
         """Drop usage of ended containers until a node is within a size; returns its size after that."""
@@ -243,18 +261,17 @@ class ClusterUsage:
         return 0 if entry is None else entry.usage.shrink(entry.run.containers.keys(), max_bytes)
 
     def compact(self, most_nodes: int) -> tuple[list[UsageKey], list[UsageTotal]]:
-        """The heartbeats of some nodes whose usage the history can replace by totals, and these totals."""
+        """The heartbeats of some nodes whose usage the history can replace by totals, and these totals.
+
+        Those of the nodes with the most: where reports come faster than this is called, no node is left out.
+        """
         keys: list[UsageKey] = []
         totals: list[UsageTotal] = []
-        for name, entry in self._nodes.items():
-            if not entry.usage.can_compact:
-                continue
-            of_node, total = entry.usage.compact(name)
+        waiting = [(name, entry.usage) for name, entry in self._nodes.items() if entry.usage.can_compact]
+        for name, usage in nlargest(most_nodes, waiting, key=lambda each: each[1].uncompacted):
+            of_node, total = usage.compact(name)
             keys += of_node
             totals += total
-            most_nodes -= 1
-            if not most_nodes:
-                break
         return keys, totals
 
     def requeue(self, keys: Iterable[UsageKey]) -> None:

@@ -58,7 +58,7 @@ class UsageTracker:
     """Size of the last totals."""
     _partial: int = 0
     """Heartbeats that are being added."""
-    _most_running: int = 0
+    most_running: int = 0
     """The most containers that ran at once."""
     _ended: dict[str, None] = field(default_factory=dict)
     """The containers that do not run, in the order in which they ended."""
@@ -135,6 +135,11 @@ class UsageTracker:
         return copies
 
     @property
+    def uncompacted(self) -> int:
+        """How many heartbeats the totals of the history lack."""
+        return len(self._uncompacted)
+
+    @property
     def can_compact(self) -> bool:
         """Whether the history should replace heartbeats by their total."""
         enough = _COMPACT_FROM + self._total_bytes // _COMPACT_BYTES
@@ -193,6 +198,13 @@ class UsageTracker:
                 break
         return size_bytes
 
+    def note_ended(self, containers: Iterable[str]) -> int:
+        """Note the order in which containers end; returns how many are noted."""
+        for name in containers:
+            self._ended.pop(name, None)
+            self._ended[name] = None
+        return len(self._ended)
+
     def drop_ended(
         self, running: AbstractSet[str], bucket: int, replaced: AbstractSet[str], most: int
     ) -> None:
@@ -201,13 +213,13 @@ class UsageTracker:
         At least `most` are kept, for those that replace them, which may be known later; and as many as ran at
         once, as a restarted agent reports these again. What was `replaced` is stored with these samples.
         """
-        self._most_running = max(self._most_running, len(running))
-        samples = {name: ring.samples for name, ring in self.rings.items() if name not in running}
-        samples |= {name: self._new[name].samples for name in self._new.keys() - running - samples.keys()}
-        # What ended since the last call has no order: a container that hardly ran is missed the least.
-        latest = sorted(samples.keys() - self._ended.keys(), key=samples.__getitem__)
-        ended = [*(name for name in self._ended if name in samples), *latest]
-        surplus = set([name for name in ended if name not in replaced][: -max(most, self._most_running)])
+        held = [name for name in {**self.rings, **self._new} if name not in running]
+        known = set(held)
+        ended = [
+            *(name for name in self._ended if name in known),
+            *(name for name in held if name not in self._ended),
+        ]
+        surplus = set([name for name in ended if name not in replaced][: -max(most, self.most_running)])
         for name in ended:
             new = self._new.get(name)
             newest = new.bucket if new is not None else self.rings[name].newest

@@ -204,7 +204,10 @@ class _TableCopy:
         names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
         # Names of our own. A row may be read again, from the other side of what cannot be read.
         self._insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - see above
-        self._select = f"SELECT {names} FROM {table} WHERE checksum IS ({CHECKED[table]})"  # noqa: S608 - see above
+        # Rows are read before they are checked: otherwise SQLite computes the checksum from the value that a
+        # condition asks for, while a damaged row in this place may have another.
+        self._read = f"SELECT {names} FROM (SELECT * FROM {table} WHERE"  # noqa: S608 - see above
+        self._check = f"LIMIT -1) WHERE checksum IS ({CHECKED[table]})"
 
     def copy(self, where: str, *given: int) -> bool:
         """Copy rows; False if some cannot be read."""
@@ -213,7 +216,7 @@ class _TableCopy:
         def rows() -> Iterator[Row]:
             nonlocal is_complete
             try:
-                yield from self._source.execute(f"{self._select} AND {where}", given)
+                yield from self._source.execute(f"{self._read} {where} {self._check}", given)
             except _UNREADABLE:
                 is_complete = False
 

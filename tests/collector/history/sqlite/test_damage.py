@@ -18,7 +18,9 @@ from collector import config
 from collector.common.errors import HistoryUnavailable
 from collector.history.interface import GroupBy
 from collector.history.sqlite.files import connection
+from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.files.damage import FileWatch, damage_marker, find_damage
+from collector.history.sqlite.files.salvage import _open, _TableCopy
 from collector.history.sqlite.history import History, open_sqlite
 from collector.main import running
 from collector.runtime.retention import check_history
@@ -30,6 +32,7 @@ from wire.messages import encode
 
 HOUR = 3600.0
 PAGE = 4096
+_ADD_BUCKET = "INSERT INTO container_rollups (step, bucket, container_id, seconds) VALUES (300, ?, ?, 300.0)"
 
 
 @asynccontextmanager
@@ -81,6 +84,24 @@ async def test_a_value_that_changed_on_disk_is_not_kept(
     assert kept == [1, 3, 4]
     assert "kept 3 of 4 reports" in caplog.text
     assert "The damaged file is" in caplog.text
+
+
+def test_rows_are_checked_by_the_values_that_they_have(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with closing(open_for_writing(str(path))) as source:
+        for container_id in range(3):
+            source.execute(_ADD_BUCKET, (6_000_005, container_id))
+        source.commit()
+        source.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    image, key = bytearray(path.read_bytes()), (300 << 24 | 6_000_005).to_bytes(5)
+    # The last row: its place is now wrong for its bucket, and a search for the right bucket finds it.
+    image[image.index(key) + 3] ^= 1
+    path.write_bytes(image)
+    with closing(_open(str(path))) as source, closing(open_for_writing(":memory:")) as target:
+        rows = _TableCopy(source, target, "container_rollups")
+        rows.copy_both_ends("step = 300 AND bucket = 6000005", "container_id")
+        found = target.execute("SELECT bucket, container_id FROM container_rollups").fetchall()
+    assert found == [(6_000_005, 0), (6_000_005, 1)]
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95, 0.0])

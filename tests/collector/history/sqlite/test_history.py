@@ -1,6 +1,7 @@
 import asyncio
 import sqlite3
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -306,6 +307,20 @@ def test_a_partly_added_heartbeat_is_not_compacted() -> None:
     assert list(counting) == []
     words, _ = registry.usage.compact(1)
     assert [word.sequence for word in words] == list(range(1, 10))
+
+
+def test_no_node_waits_for_compaction_for_ever_where_others_report_all_the_time() -> None:
+    registry = Registry(CollectorConfig())
+    usage = (ContainerUsage("id-of-web", cpu=Sketch(zeros=1)),)
+    heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
+    waiting: Counter[str] = Counter()
+    for sequence in range(1, 60):
+        for node in ("alpha", "beta", "gamma"):
+            each = partial_report(node, sequence=sequence, heartbeat=heartbeat, containers=(container(),))
+            apply_report(registry, each, START)
+            waiting[node] += 1
+        waiting.subtract(key.node for key in registry.usage.compact(1)[0])
+        assert max(waiting.values()) <= 4, waiting
 
 
 def test_events_are_listed_latest_first_and_expire(connection: sqlite3.Connection) -> None:
