@@ -28,7 +28,7 @@ from bench.trust.cluster import honest_report
 from collector.common.errors import HistoryUnavailable
 from collector.config import HistoryConfig
 from collector.history.interface import GroupBy
-from collector.history.sqlite.files.stored_reports import StoredReport, read_reports
+from collector.history.sqlite.files.stored_reports import ReportRows, read_reports
 from collector.history.sqlite.history import open_sqlite
 from collector.history.sqlite.schema import ACCOUNTS, CHECKED
 from wire.errors import UserError
@@ -271,7 +271,7 @@ def read_rows(path: Path) -> Rows:
     return found
 
 
-def _values(report: StoredReport) -> tuple[object, ...]:
+def _values(report: ReportRows) -> tuple[object, ...]:
     return (report.row, report.node, tuple(report.containers), tuple(report.events))
 
 

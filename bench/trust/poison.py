@@ -1,7 +1,8 @@
 """Attacks on what honest nodes own: claims about their services, and labels that name them."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -9,9 +10,6 @@ from bench.trust.cluster import SERVICES
 from wire.messages import ContainerState, ContainerUsage, Report, encode
 from wire.resources import Quantities
 from wire.sketch import Sketch, bin_of
-
-if TYPE_CHECKING:
-    from bench.trust.adversary import Adversary
 
 _MOST = 1_000_000
 _CROWD = 100
@@ -27,22 +25,32 @@ _VALUES = (
 )
 
 
-async def poisoned_service(adversary: "Adversary") -> int:
+class Attacker(Protocol):
+    """The node that attacks."""
+
+    random: Random
+
+    def report(self) -> Report: ...
+
+    async def post(self, body: bytes) -> int: ...
+
+
+async def poisoned_service(adversary: Attacker) -> int:
     """Claim as many samples as a message holds, of a service that the others run."""
     return await _post(adversary, [12.0], samples=_MOST)
 
 
-async def claimed_capacity(adversary: "Adversary") -> int:
+async def claimed_capacity(adversary: Attacker) -> int:
     """Claim a node of 100,000 cores that a service uses up."""
     return await _post(adversary, [1e5], samples=_MOST, capacity=Quantities(1e5, 2**50, 1e15, 1e15))
 
 
-async def crowded_service(adversary: "Adversary") -> int:
+async def crowded_service(adversary: Attacker) -> int:
     """Claim very many containers of a service, each of plausible use."""
     return await _post(adversary, [1.0] * _CROWD, samples=300)
 
 
-async def odd_labels(adversary: "Adversary") -> int:
+async def odd_labels(adversary: Attacker) -> int:
     """Set labels that name what others own, with values at the edges of what they may be."""
     choose = adversary.random
     labels = {
@@ -52,7 +60,7 @@ async def odd_labels(adversary: "Adversary") -> int:
 
 
 async def _post(
-    adversary: "Adversary",
+    adversary: Attacker,
     cores: list[float],
     *,
     samples: int,
@@ -93,7 +101,7 @@ def _with(
     )
 
 
-POISON: tuple[Callable[["Adversary"], Awaitable[int]], ...] = (
+POISON: tuple[Callable[[Attacker], Awaitable[int]], ...] = (
     poisoned_service,
     claimed_capacity,
     crowded_service,

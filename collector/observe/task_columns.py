@@ -14,8 +14,7 @@ from collector.common.applications import application_traits
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.observe.table import Table, column, resources
 from collector.observe.task_lists import TaskOrder
-from collector.observe.task_texts import ORDER_TEXTS, TaskTexts
-from collector.observe.text_rows import TaskCount, TextRows
+from collector.observe.task_texts import ORDER_TEXTS, TaskCount, TaskTexts, TextRows
 from collector.observe.traits import ServiceClaims, TaskTraits, task_traits
 from collector.observe.updates import Allocation, Succession
 from collector.observe.windows import BUCKETS, KeptRow, UsageWindows

@@ -10,9 +10,9 @@ import pytest
 from tests.collector.act.drivers.interrupted import Point, halfway
 from tests.collector.features.docker import test_interrupted as hosts_in_memory
 from tests.collector.features.swarm import test_interrupted as swarm_in_memory
-from tests.integration.interrupted_hosts import interrupt_on_hosts, kill_on_hosts
-from tests.integration.interrupted_swarm import interrupt_on_swarm
 from tests.lab.engines.swarm import Swarm
+from tests.lab.interrupted.hosts import interrupt_on_hosts, kill_on_hosts
+from tests.lab.interrupted.swarm import interrupt_on_swarm
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -20,7 +20,7 @@ from collector.history.sqlite.files.counts import Counts
 from collector.history.sqlite.files.stored_reports import (
     EVENT_COLUMNS,
     PIECE_ROWS,
-    StoredReport,
+    ReportRows,
     key_ranges,
     read_reports,
 )
@@ -285,7 +285,7 @@ def _copy_reports(source: sqlite3.Connection, target: sqlite3.Connection) -> Non
             pass
 
 
-def _insert_reports(target: sqlite3.Connection, reports: Iterable[StoredReport]) -> None:
+def _insert_reports(target: sqlite3.Connection, reports: Iterable[ReportRows]) -> None:
     for each in reports:
         added = target.execute(_ADD_REPORT, (*each.row, each.checksum))
         if added.rowcount:

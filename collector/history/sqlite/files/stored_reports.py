@@ -16,7 +16,7 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class StoredReport:
+class ReportRows:
     """The rows of one report, each with its id."""
 
     row: Row
@@ -36,7 +36,7 @@ class StoredReport:
             return False  # a value of another type
 
 
-def read_reports(connection: sqlite3.Connection, low: int, high: int) -> Iterator[StoredReport]:
+def read_reports(connection: sqlite3.Connection, low: int, high: int) -> Iterator[ReportRows]:
     """The reports with an id in `[low, high)`."""
     between = (low, high - 1)
     nodes = {row[0]: row for row in connection.execute(_NODES, between)}
@@ -47,7 +47,7 @@ def read_reports(connection: sqlite3.Connection, low: int, high: int) -> Iterato
             rows[row[0]].append(row)
     for *row, checksum in connection.execute(_REPORTS, between).fetchall():
         number = row[0]
-        yield StoredReport(tuple(row), checksum, nodes.get(number), containers[number], events[number])
+        yield ReportRows(tuple(row), checksum, nodes.get(number), containers[number], events[number])
 
 
 def key_ranges(

@@ -1,6 +1,6 @@
 """A collector on plain hosts of the lab that dies at a point; as a program, one that is killed in a move.
 
-python -m tests.integration.interrupted_hosts FOLDER AT CONTAINER NODE=SOCKET NODE=SOCKET
+python -m tests.lab.interrupted.hosts FOLDER AT CONTAINER NODE=SOCKET NODE=SOCKET
 """
 
 import asyncio

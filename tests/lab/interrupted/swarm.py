@@ -27,8 +27,8 @@ from collector.features.swarm.client import Manager
 from collector.features.swarm.driver import Swarm as SwarmDriver
 from collector.features.swarm.specs import parked_tasks, replicas_of, user_spec
 from tests.collector.act.drivers.interrupted import DyingEngine, Fuse, Point, dying_engines, interrupted
-from tests.integration.interrupted_hosts import containers_of
 from tests.lab.engines.swarm import Swarm, Task
+from tests.lab.interrupted.hosts import containers_of
 from tests.lab.waiting import eventually
 from wire.resources import Quantities
 
