@@ -15,6 +15,7 @@ import pytest
 
 from collector.act.drivers.interface import ActionResult, DriverError
 from collector.act.drivers.table import open_driver
+from collector.common.labels import COPY_LABEL
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig as Settings
 from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
@@ -429,6 +430,7 @@ def test_a_container_with_permission_is_recreated_on_another_host_and_back(
         [made] = done.containers
         new = there.inspect("lone")
         assert (new["Id"], new["State"]["Status"]) == (made, "running")
+        assert new["Config"]["Labels"].pop(COPY_LABEL)
         assert (new["HostConfig"]["NanoCpus"], new["Config"]["Labels"]) == (500_000_000, leave)
         assert "A=b" in new["Config"]["Env"]
         assert "lone" not in here.docker("ps", "--all", "--format={{.Names}}").split()

@@ -124,7 +124,7 @@ async def kill_on_hosts(cluster: Swarm, folder: Path, at: int) -> None:
         killed = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", __name__, str(folder), str(at), web),
             *(f"{node}={socket}" for node, socket in sockets.items()),
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
         )
         assert await killed.wait() == -signal.SIGKILL
         action = action_on("move", web, source, target)
