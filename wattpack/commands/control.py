@@ -144,6 +144,9 @@ def format_effects(found: Json, worst: list[Json], days: float) -> Iterator[str]
         if each["why"]:
             factor = f"{each['caution']:.1f} times the required gain"
             yield f"{each['policy']} must promise {factor}: {each['why']}"
+    if not worst:
+        yield from ("", "No verdict yet: the first follows control.verdict_seconds after a decision.")
+        return
     yield from ("", "The worst decisions first:")
     # `format_decisions` prints the first one last.
     yield from format_decisions(worst[::-1])

@@ -127,6 +127,7 @@ def test_effects_are_a_table_and_the_worst_decision_comes_first() -> None:
         "draps must promise 1.3 times the required gain: 1 of 3 answered alerts ended: at most 79% of the"
         " promise"
     )
+    assert lines[-1].startswith("No verdict yet")
     assert list(format_effects({"deciders": []}, [], 7)) == [
         "No decision was carried out in the last 7 days."
     ]
