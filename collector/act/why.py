@@ -14,7 +14,7 @@ from collector.decide.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 
 _NAMED = 3
-"""Reasons that are told; the others are counted."""
+"""Reasons that are listed; the others are counted."""
 
 
 def with_guards(

@@ -106,7 +106,7 @@ def _offer(token: Token, join: Token) -> Sequence[str]:
     with_token = f"the join token {join.id} ({printable(join.name)})"
     return (
         "",
-        f"{printable(token.name)} joined with {with_token}, which is still valid: whoever has it can join",
+        f"{printable(token.name)} joined with {with_token}, which is still valid: anybody with it can join",
         f"under another name. End it too with: wattpack token revoke {join.id}",
     )
 

@@ -158,7 +158,7 @@ class ConnectionLimits:
             connection.shutdown(socket.SHUT_RDWR)
 
     def _say(self, text: str, about: str) -> None:
-        """Log a line, at most once a minute: whoever opens connections must not fill the log."""
+        """Log a line, at most once a minute: no client may fill the log by opening connections."""
         if (now := self._monotonic()) - self._logged_at >= _LOG_SECONDS:
             closed, self._logged, self._logged_at = self.closed - self._logged, self.closed, now
             log.warning("%s (%d closed since the last such message)", text % about, closed)

@@ -22,7 +22,7 @@ class ApplicationRule(Section, frozen=True):
     delay_max_seconds: Annotated[float, Meta(gt=0)] = inf
     """Overrides the labels of its services."""
     services: tuple[str, ...] = ("*",)
-    """Patterns of the names of services that may belong to it, whoever owns them."""
+    """Patterns of the names of services that may belong to it, of any owner."""
 
 
 TABLES = {

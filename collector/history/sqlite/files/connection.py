@@ -63,7 +63,7 @@ class DiskThread:
     def __init__(
         self, name: str, failure: str = "", on_damage: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Messages about its failures begin with `failure`; `on_damage` is told about a damaged file."""
+        """Messages about its failures begin with `failure`; `on_damage` gets a sentence on a damaged file."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._failure = failure
         self._on_damage = on_damage
